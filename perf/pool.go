@@ -1,0 +1,104 @@
+package perf
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	minClassBits = 9  // 512 B
+	maxClassBits = 27 // 128 MiB
+	classes      = maxClassBits - minClassBits + 1
+)
+
+// Buffer is a byte buffer on lease from a Pool. B starts with length 0 and may be appended to and
+// re-sliced; growth beyond its capacity by append is allowed and merely leaves the pool. The holder owns
+// the bytes until Release; after that neither the Buffer nor a slice of B may be touched.
+type Buffer struct {
+	B     []byte
+	pool  *Pool
+	class int8 // -1: too large for a class, never kept
+}
+
+// Release gives the buffer back. A nil buffer is allowed.
+func (b *Buffer) Release() {
+	if b != nil && b.pool != nil {
+		b.pool.put(b)
+	}
+}
+
+// Pool hands out buffers in power-of-two size classes and keeps at most RetainBytes of idle ones, so that
+// the memory of a burst goes back to the runtime. It is safe for concurrent use; Get and Release of a kept
+// buffer do not allocate.
+type Pool struct {
+	retainBytes int64
+	idle        atomic.Int64 // bytes kept in the free lists
+	leased      atomic.Int64 // bytes out on lease
+	class       [classes]freeList
+}
+
+type freeList struct {
+	mu   sync.Mutex
+	free []*Buffer
+}
+
+// NewPool returns a pool that keeps at most retainBytes of idle buffers.
+func NewPool(retainBytes int64) *Pool { return &Pool{retainBytes: retainBytes} }
+
+// Get returns an empty buffer of capacity size or more.
+func (p *Pool) Get(size int) *Buffer {
+	class := classOf(size)
+	if class >= classes {
+		p.leased.Add(int64(size))
+		return &Buffer{B: make([]byte, 0, size), pool: p, class: -1}
+	}
+	p.leased.Add(int64(1) << (class + minClassBits))
+	l := &p.class[class]
+	l.mu.Lock()
+	if n := len(l.free); n > 0 {
+		b := l.free[n-1]
+		l.free[n-1] = nil
+		l.free = l.free[:n-1]
+		l.mu.Unlock()
+		p.idle.Add(-int64(cap(b.B)))
+		return b
+	}
+	l.mu.Unlock()
+	return &Buffer{B: make([]byte, 0, 1<<(class+minClassBits)), pool: p, class: int8(class)}
+}
+
+// Leased returns the bytes that are out on lease.
+func (p *Pool) Leased() int64 { return p.leased.Load() }
+
+// Idle returns the bytes kept for reuse.
+func (p *Pool) Idle() int64 { return p.idle.Load() }
+
+func (p *Pool) put(b *Buffer) {
+	if b.class < 0 {
+		p.leased.Add(-int64(cap(b.B)))
+		b.B, b.pool = nil, nil
+		return
+	}
+	size := 1 << (int(b.class) + minClassBits)
+	p.leased.Add(-int64(size))
+	if cap(b.B) != size || p.idle.Add(int64(size)) > p.retainBytes {
+		if cap(b.B) == size {
+			p.idle.Add(-int64(size))
+		}
+		b.B, b.pool = nil, nil
+		return
+	}
+	b.B = b.B[:0]
+	l := &p.class[b.class]
+	l.mu.Lock()
+	l.free = append(l.free, b)
+	l.mu.Unlock()
+}
+
+func classOf(size int) int {
+	if size <= 1<<minClassBits {
+		return 0
+	}
+	return bits.Len(uint(size-1)) - minClassBits
+}
