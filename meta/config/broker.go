@@ -1,0 +1,67 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Listener is one address that the broker listens on, and the address it is known by.
+type Listener struct {
+	Name           string // for example PLAINTEXT
+	Protocol       string // PLAINTEXT
+	Host           string // empty: all addresses
+	Port           int    // 0: the system picks one
+	AdvertisedHost string
+	AdvertisedPort int // 0: the port that is listened on
+}
+
+// Broker holds the static settings of one broker, parsed and checked against each other. It is immutable.
+type Broker struct {
+	NodeID  int32
+	Rack    string
+	DataDir string // log.dirs
+
+	Listeners []Listener
+
+	NumPartitions            int32
+	DefaultReplicationFactor int16
+	AutoCreateTopics         bool
+	DeleteTopics             bool // delete.topic.enable
+
+	RequestBytesMax          int           // socket.request.max.bytes
+	QueuedRequestBytesMax    int64         // queued.max.request.bytes: bytes of requests in flight, all connections
+	FetchBytesMax            int           // fetch.max.bytes
+	FetchSessionSlots        int           // max.incremental.fetch.session.cache.slots
+	ConnectionsMaxIdle       time.Duration // 0: never
+	ConnectionsMax           int
+	ConnectionsMaxPerAddress int
+	ConnectionsMaxOverrides  map[string]int
+
+	RetentionCheckInterval time.Duration // log.retention.check.interval.ms
+	ProducerIDExpiration   time.Duration // producer.id.expiration.ms
+
+	IOBackend              string // auto, ring, posix
+	NetLoops               int    // 0: chosen from the CPUs
+	AdminListen            string // host:port; empty: no admin endpoint
+	ProduceDecodedBytesMax int64  // millrace.produce.decoded.bytes.max
+	OutboundBytesMax       int64  // millrace.net.outbound.bytes.max
+	SlowReader             time.Duration
+	MetaFsync              bool
+	LogLevel               slog.Level
+	LogFormat              string // auto, text, json
+
+	// Topic holds the defaults of topics that these settings make.
+	Topic *Topic
+
+	settings Settings
+}
+
+// Setting is one static value and where it was written, for example "file broker.properties line 3",
+// "--set", or "environment MILLRACE_NODE_ID".
+type Setting struct {
+	Value  string
+	Origin string
+}
+
+// Settings are the static settings of a broker, merged by the caller.
+type Settings map[string]Setting
