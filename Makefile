@@ -1,0 +1,64 @@
+# Targets: build run test race lint fuzz bench docs test-clients clean. Go and make are all that test needs
+# of its own; the client runs of bench/clients install what they need under ~/.cache.
+
+GO         ?= go
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS    := -s -w -X main.version=$(VERSION)
+DATA       ?= ./data
+FUZZTIME   ?= 10s
+BENCHTIME  ?= 1s
+# Pinned so that two machines report the same findings.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.1
+HOT        := ./perf/... ./diskio/... ./netio/... ./engine/... ./kafka/...
+
+.PHONY: build run test test-go test-e2e race lint fuzz bench docs test-clients clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
+
+run: build
+	./bin/millrace serve --data-dir $(DATA)
+
+test: test-go test-e2e
+
+# The second pass runs the costly checks that the tag turns on.
+test-go:
+	CGO_ENABLED=0 $(GO) test ./...
+	CGO_ENABLED=0 $(GO) test -tags invariants ./...
+
+test-e2e: build
+	@if [ -x bench/clients/e2e/run.sh ]; then MILLRACE=$(CURDIR)/bin/millrace bench/clients/e2e/run.sh; fi
+
+race:
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+lint:
+	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) vet -tags invariants ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) test -run '^TestTidy' .
+
+# Every fuzz target of every package, for FUZZTIME each.
+fuzz:
+	@set -e; for dir in $$(git ls-files '*_test.go' | grep -v '^bench/clients/' | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
+		for target in $$(grep -h '^func Fuzz' $$dir/*_test.go | sed 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/'); do \
+			echo "fuzz $$dir $$target"; \
+			$(GO) test ./$$dir -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME); \
+		done; \
+	done
+
+bench:
+	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(HOT)
+
+# docs/configuration.md and docs/protocol.md are written from the tables that the broker itself runs on.
+docs: build
+	./bin/millrace docs configuration > docs/configuration.md
+	./bin/millrace docs protocol > docs/protocol.md
+
+# The longer matrix of clients; its result table is docs/clients.md.
+test-clients: build
+	MILLRACE=$(CURDIR)/bin/millrace bench/clients/run.sh
+
+clean:
+	rm -rf bin
