@@ -1,5 +1,7 @@
 package cluster
 
+import "errors"
+
 // Code is the outcome of one item of a command. It travels in results; new codes go to the end.
 type Code uint8
 
@@ -31,5 +33,10 @@ type Outcome struct {
 // Failed tells whether the item was refused.
 func (o Outcome) Failed() bool { return o.Code != OK }
 
-// Error makes an Outcome an error; it returns the message.
-func (o Outcome) Error() string { return o.Message }
+// Err returns the outcome as an error, nil for OK.
+func (o Outcome) Err() error {
+	if o.Code == OK {
+		return nil
+	}
+	return errors.New(o.Message)
+}

@@ -82,7 +82,7 @@ type Image struct {
 	brokerConfigs  map[int32]*ConfigResource
 	byName         *iradix.Tree[*Topic]
 	byID           *iradix.Tree[*Topic]
-	byCollision    *iradix.Tree[int] // names with dots as underscores -> how many topics
+	byCollision    *iradix.Tree[[]string] // names with dots as underscores -> names
 	partitionCount int
 	nextProducerID int64
 }

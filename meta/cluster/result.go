@@ -1,0 +1,63 @@
+package cluster
+
+import "encoding/binary"
+
+func appendOutcomes(dst []byte, outcomes []Outcome) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(outcomes)))
+	for _, o := range outcomes {
+		dst = appendOutcome(dst, o)
+	}
+	return dst
+}
+
+func parseOutcomes(src []byte) ([]Outcome, error) {
+	r := &reader{src: src}
+	outcomes := make([]Outcome, r.count(1))
+	for i := range outcomes {
+		outcomes[i] = r.outcome()
+	}
+	return outcomes, r.end()
+}
+
+// A topic goes back whole, since it may be gone from the image by the time its maker looks.
+func appendCreateTopicResults(dst []byte, results []CreateTopicResult) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(results)))
+	for _, result := range results {
+		dst = appendOutcome(dst, result.Outcome)
+		if !result.Failed() {
+			dst = appendTopic(dst, result.Topic)
+		}
+	}
+	return dst
+}
+
+func parseCreateTopicResults(src []byte) ([]CreateTopicResult, error) {
+	r := &reader{src: src}
+	results := make([]CreateTopicResult, r.count(1))
+	for i := range results {
+		results[i].Outcome = r.outcome()
+		if !results[i].Failed() {
+			results[i].Topic = r.topic(PartitionsMax)
+		}
+	}
+	return results, r.end()
+}
+
+func (o RegisterBrokerResult) append(dst []byte) []byte {
+	return binary.AppendVarint(appendOutcome(dst, o.Outcome), o.Epoch)
+}
+
+func (o AllocateProducerIDsResult) append(dst []byte) []byte {
+	return binary.AppendVarint(appendOutcome(dst, o.Outcome), o.First)
+}
+
+func (o RaiseLeaderEpochsResult) append(dst []byte) []byte {
+	return binary.AppendVarint(appendOutcome(dst, o.Outcome), o.Partitions)
+}
+
+// parseNumber reads a result that is an outcome and a number.
+func parseNumber(src []byte) (Outcome, int64, error) {
+	r := &reader{src: src}
+	o, number := r.outcome(), r.varint()
+	return o, number, r.end()
+}

@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"millrace/engine/model"
+)
+
+// snapshotVersion is the format of appendImage.
+const snapshotVersion = 1
+
+func appendImage(dst []byte, i *Image) []byte {
+	dst = append(dst, snapshotVersion)
+	dst = appendString(dst, i.ClusterID)
+	dst = binary.AppendUvarint(dst, i.Version)
+	dst = binary.AppendVarint(dst, i.nextProducerID)
+	dst = binary.AppendUvarint(dst, uint64(len(i.brokers)))
+	for _, b := range i.brokers {
+		dst = appendBroker(dst, b)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(i.brokerConfigs)))
+	for _, scope := range i.BrokerConfigScopes() {
+		c := i.brokerConfigs[scope]
+		dst = binary.AppendVarint(dst, int64(scope))
+		dst = binary.AppendUvarint(dst, c.Version)
+		dst = appendMap(dst, c.Configs)
+	}
+	dst = binary.AppendUvarint(dst, uint64(i.TopicCount()))
+	i.Topics(func(t *Topic) bool {
+		dst = appendTopic(dst, t)
+		return true
+	})
+	return dst
+}
+
+func parseImage(src []byte) (*Image, error) {
+	r := &reader{src: src}
+	if v := r.byte(); r.err == nil && v != snapshotVersion {
+		return nil, fmt.Errorf("snapshot version %d is unknown (this program knows %d)", v, snapshotVersion)
+	}
+	t := newTransaction(emptyImage())
+	t.next.ClusterID = r.string()
+	t.next.Version = r.uvarint()
+	t.next.nextProducerID = r.varint()
+	for range r.count(minBrokerBytes) {
+		t.next.brokers = append(t.next.brokers, r.broker())
+	}
+	if n := r.count(3); n > 0 {
+		t.next.brokerConfigs = make(map[int32]*ConfigResource, n)
+		for range n {
+			scope := r.int32()
+			t.next.brokerConfigs[scope] = &ConfigResource{Version: r.uvarint(), Configs: r.strings()}
+		}
+	}
+	for range r.count(len(model.TopicID{}) + 5) {
+		topic := r.topic(PartitionsMax - t.next.partitionCount)
+		if r.err != nil {
+			break
+		}
+		if t.topicByName(topic.Name) != nil {
+			return nil, fmt.Errorf("topic %q stands twice in the snapshot", topic.Name)
+		}
+		t.put(topic)
+	}
+	if err := r.end(); err != nil {
+		return nil, fmt.Errorf("snapshot is damaged: %w", err)
+	}
+	return t.commit().Image, nil
+}
