@@ -17,6 +17,7 @@ const (
 // the bytes until Release; after that neither the Buffer nor a slice of B may be touched.
 type Buffer struct {
 	B     []byte
+	full  []byte // what the pool gave, whatever becomes of B
 	pool  *Pool
 	class int8 // -1: too large for a class, never kept
 }
@@ -51,7 +52,8 @@ func (p *Pool) Get(size int) *Buffer {
 	class := classOf(size)
 	if class >= classes {
 		p.leased.Add(int64(size))
-		return &Buffer{B: make([]byte, 0, size), pool: p, class: -1}
+		full := make([]byte, 0, size)
+		return &Buffer{B: full, full: full, pool: p, class: -1}
 	}
 	p.leased.Add(int64(1) << (class + minClassBits))
 	l := &p.class[class]
@@ -61,11 +63,12 @@ func (p *Pool) Get(size int) *Buffer {
 		l.free[n-1] = nil
 		l.free = l.free[:n-1]
 		l.mu.Unlock()
-		p.idle.Add(-int64(cap(b.B)))
+		p.idle.Add(-int64(cap(b.full)))
 		return b
 	}
 	l.mu.Unlock()
-	return &Buffer{B: make([]byte, 0, 1<<(class+minClassBits)), pool: p, class: int8(class)}
+	full := make([]byte, 0, 1<<(class+minClassBits))
+	return &Buffer{B: full, full: full, pool: p, class: int8(class)}
 }
 
 // Leased returns the bytes that are out on lease.
@@ -75,21 +78,16 @@ func (p *Pool) Leased() int64 { return p.leased.Load() }
 func (p *Pool) Idle() int64 { return p.idle.Load() }
 
 func (p *Pool) put(b *Buffer) {
-	if b.class < 0 {
-		p.leased.Add(-int64(cap(b.B)))
-		b.B, b.pool = nil, nil
-		return
-	}
-	size := 1 << (int(b.class) + minClassBits)
-	p.leased.Add(-int64(size))
-	if cap(b.B) != size || p.idle.Add(int64(size)) > p.retainBytes {
-		if cap(b.B) == size {
-			p.idle.Add(-int64(size))
+	size := int64(cap(b.full))
+	p.leased.Add(-size)
+	if b.class < 0 || p.idle.Add(size) > p.retainBytes {
+		if b.class >= 0 {
+			p.idle.Add(-size)
 		}
-		b.B, b.pool = nil, nil
+		*b = Buffer{}
 		return
 	}
-	b.B = b.B[:0]
+	b.B = b.full
 	l := &p.class[b.class]
 	l.mu.Lock()
 	l.free = append(l.free, b)
