@@ -39,7 +39,7 @@ type Options struct {
 type Handler interface {
 	// OnOpen may set Conn.State.
 	OnOpen(c *Conn)
-	// OnFrame is one whole frame. x must be finished exactly once, now or later on the same loop, by
+	// OnFrame is one whole frame, without its length prefix. x must be finished exactly once, now or later on the same loop, by
 	// Reply, Drop or Close. x.Frame is valid until OnFrame returns, or, after x.Retain, until x is finished.
 	OnFrame(x *Exchange)
 	// OnClose says that the connection is gone. Exchanges that are not finished must still be finished

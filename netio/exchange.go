@@ -6,25 +6,139 @@ import (
 	"millrace/perf"
 )
 
-// Exchange is one request and the place of its answer.
+// Exchange is one request and the place of its answer among those of its connection. It is pooled: once it
+// is finished, and OnFrame has returned, neither it nor its Frame may be touched.
 type Exchange struct {
 	Conn     *Conn
-	Frame    []byte    // without the length prefix
+	Frame    []byte    // the bytes after the length prefix; see Handler.OnFrame for how long they live
 	State    any       // belongs to the handler
-	Received time.Time // when the last byte of the frame was read
+	Received time.Time // when the frame was whole
+
+	next   *Exchange
+	owned  *perf.Buffer // holds Frame; nil when Frame lies in the loop's chunk
+	reply  *perf.Buffer
+	reason string // of Close
+	charge int64  // bytes in flight
+	status exchangeStatus
+	fresh  bool // OnFrame has not returned
+	kept   bool // Retain was called
 }
 
-// Retain keeps Frame after OnFrame returns, until the exchange is finished.
-func (x *Exchange) Retain() {}
+type exchangeStatus uint8
 
-// Charge counts n more bytes against InflightBytesMax until x is finished.
-func (x *Exchange) Charge(n int64) bool { return true }
+const (
+	exchangeFree exchangeStatus = iota
+	exchangeOpen
+	exchangeReplied
+	exchangeDropped
+	exchangeCloses
+)
 
-// Reply takes b over: a whole frame with its length prefix.
-func (x *Exchange) Reply(b *perf.Buffer) {}
+// Retain keeps Frame after OnFrame returns, until the exchange is finished. It may only be called within
+// OnFrame. A frame that was gathered in a buffer of its own is kept as it is, a small one is copied.
+func (x *Exchange) Retain() {
+	if !x.fresh {
+		panic("netio: Retain after OnFrame returned")
+	}
+	x.kept = true
+	if x.owned != nil {
+		return
+	}
+	x.owned = x.Conn.loop.server.options.Pool.Get(len(x.Frame))
+	x.owned.B = append(x.owned.B, x.Frame...)
+	x.Frame = x.owned.B
+}
+
+// Charge counts n more bytes against InflightBytesMax until x is finished. It returns false, and counts
+// nothing, when they do not fit; the handler then does without or answers with an error.
+func (x *Exchange) Charge(n int64) bool {
+	x.mustBeOpen()
+	if n < 0 || !x.Conn.loop.server.budget.take(n, x.Conn.loop.server.budget.hard) {
+		return false
+	}
+	x.charge += n
+	return true
+}
+
+// Reply finishes x with a whole frame, its length prefix included, and takes b over. It is sent after the
+// answers of all earlier exchanges of the connection. The bytes of the request are no longer in flight.
+func (x *Exchange) Reply(b *perf.Buffer) {
+	x.mustBeOpen()
+	if x.Conn.closed || x.Conn.ending {
+		b.Release()
+		x.finish(exchangeDropped)
+		return
+	}
+	x.reply = b
+	x.Conn.outboundBytes += int64(len(b.B))
+	x.finish(exchangeReplied)
+}
 
 // Drop finishes x without an answer.
-func (x *Exchange) Drop() {}
+func (x *Exchange) Drop() {
+	x.mustBeOpen()
+	x.finish(exchangeDropped)
+}
 
-// Close finishes x instead of an answer: earlier answers go out, then the connection closes.
-func (x *Exchange) Close(reason string) {}
+// Close finishes x by closing the connection in the place of its answer: the answers of earlier exchanges
+// are awaited and sent, those of later ones are not. No more is read.
+func (x *Exchange) Close(reason string) {
+	x.mustBeOpen()
+	x.reason = reason
+	x.Conn.deaf = true
+	x.finish(exchangeCloses)
+}
+
+func (x *Exchange) mustBeOpen() {
+	if x.status != exchangeOpen {
+		panic("netio: exchange used after it was finished")
+	}
+}
+
+func (x *Exchange) finish(s exchangeStatus) {
+	c := x.Conn
+	x.status = s
+	c.loop.server.budget.release(x.charge)
+	x.charge = 0
+	if !x.fresh {
+		x.dropFrame()
+	}
+	if c.closed {
+		// The connection let go of its exchanges when it closed, so this is the last hold on x. Within
+		// OnFrame the loop still looks at it.
+		if !x.fresh {
+			c.loop.freeExchange(x)
+		}
+		return
+	}
+	c.loop.markDirty(c)
+}
+
+func (x *Exchange) dropFrame() {
+	x.Frame = nil
+	x.owned.Release()
+	x.owned = nil
+}
+
+// queue is a list of exchanges linked through next.
+type queue struct{ first, last *Exchange }
+
+func (q *queue) push(x *Exchange) {
+	x.next = nil
+	if q.last == nil {
+		q.first = x
+	} else {
+		q.last.next = x
+	}
+	q.last = x
+}
+
+func (q *queue) pop() *Exchange {
+	x := q.first
+	q.first = x.next
+	if q.first == nil {
+		q.last = nil
+	}
+	x.next = nil
+	return x
+}

@@ -1,0 +1,89 @@
+package netio
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// limits counts connections, in all and per address.
+type limits struct {
+	max        int
+	perAddress int
+	overrides  map[netip.Addr]int // read only
+
+	mu   sync.Mutex
+	open int
+	by   map[netip.Addr]int
+}
+
+// descriptorsKept is how many of the process's descriptors are left to files and everything else.
+func descriptorsKept(limit uint64) uint64 { return max(limit/4, 64) }
+
+func newLimits(o *Options) (*limits, error) {
+	n := &limits{max: o.ConnectionsMax, perAddress: o.ConnectionsMaxPerAddress,
+		overrides: make(map[netip.Addr]int), by: make(map[netip.Addr]int)}
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		return nil, fmt.Errorf("read limit of open files: %w", err)
+	}
+	if kept := descriptorsKept(r.Cur); r.Cur <= kept {
+		n.max = 1
+	} else if r.Cur-kept < uint64(n.max) {
+		n.max = int(r.Cur - kept)
+	}
+	for name, limit := range o.ConnectionsMaxOverrides {
+		if a, err := netip.ParseAddr(name); err == nil {
+			n.overrides[a.Unmap()] = limit
+			continue
+		}
+		addresses, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip", name)
+		if err != nil {
+			return nil, fmt.Errorf("connections override for %s: %w", name, err)
+		}
+		for _, a := range addresses {
+			n.overrides[a.Unmap()] = limit
+		}
+	}
+	return n, nil
+}
+
+// enter counts one more connection of a, or returns which limit forbids it.
+func (n *limits) enter(a netip.Addr) (full, addressFull bool) {
+	limit, ok := n.overrides[a]
+	if !ok {
+		limit = n.perAddress
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.open >= n.max {
+		return true, false
+	}
+	if n.by[a] >= limit {
+		return false, true
+	}
+	n.open++
+	n.by[a]++
+	return false, false
+}
+
+// leave counts one less and returns how many there are.
+func (n *limits) leave(a netip.Addr) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.open--
+	if n.by[a]--; n.by[a] == 0 {
+		delete(n.by, a)
+	}
+	return n.open
+}
+
+func (n *limits) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open
+}
