@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// segment is one file of a shard's log. What readers use is atomic; the fields of the writer belong to
+// whoever appends to the shard: its writer, or a holder of its exclusive section.
+type segment struct {
+	shard      *Shard
+	number     uint64
+	generation uint32
+	base       int64 // offset of the first record
+	epoch      int32 // leader epoch when it was made
+	created    int64 // milliseconds
+	path       string
+
+	// Readers may see [segmentHeaderSize, published) and the offsets [base, next). published is stored
+	// before next.
+	published atomic.Int64
+	next      atomic.Int64
+	// maxTimestamp is the largest timestamp of what is published, math.MinInt64 where there is nothing, and
+	// maxTimestampBase the base offset of the first append that has it.
+	maxTimestamp     atomic.Int64
+	maxTimestampBase atomic.Int64
+	lastWritten      atomic.Int64 // time of the last append, milliseconds
+	firstWritten     atomic.Int64 // time of the first append since the file was opened, 0: none
+	sealed           atomic.Bool
+	removed          atomic.Bool // no longer part of the log
+
+	synced   atomic.Int64 // bytes known to be durable
+	anchored atomic.Bool  // the file's directory entry is durable
+	handle   atomic.Pointer[handle]
+	opening  sync.Mutex // held by who opens the file; never taken on an event loop
+	index    segmentIndex
+
+	// The writer's.
+	written   atomic.Int64 // end of what is written, published or not
+	staleEnd  int64        // a failed write may have left bytes up to here
+	allocated int64        // end of the preallocated space
+}
+
+func newSegment(sh *Shard, h *segmentHeader, path string) *segment {
+	s := &segment{
+		shard: sh, number: h.Number, generation: h.Generation, base: h.BaseOffset,
+		epoch: h.LeaderEpoch, created: h.Created, path: path,
+	}
+	s.published.Store(segmentHeaderSize)
+	s.written.Store(segmentHeaderSize)
+	s.next.Store(h.BaseOffset)
+	s.maxTimestamp.Store(noTimestamp)
+	s.maxTimestampBase.Store(-1)
+	s.lastWritten.Store(h.Created)
+	return s
+}
+
+// noTimestamp is below every timestamp of a record.
+const noTimestamp = -1 << 63
+
+// empty tells whether nothing is published in the segment.
+func (s *segment) empty() bool { return s.published.Load() == segmentHeaderSize }
+
+// dirty tells whether written bytes are not known to be durable.
+func (s *segment) dirty() bool { return s.synced.Load() < s.written.Load() || !s.anchored.Load() }
+
+// noteTimestamp takes an append's largest timestamp into account.
+func (s *segment) noteTimestamp(ts, base int64) {
+	if ts > s.maxTimestamp.Load() {
+		s.maxTimestamp.Store(ts)
+		s.maxTimestampBase.Store(base)
+	}
+}
+
+// retentionTime is the time by which the segment ages: its largest timestamp, or, where producers gave none
+// that is one, the time of its last append.
+func (s *segment) retentionTime() int64 {
+	if ts := s.maxTimestamp.Load(); ts >= 0 {
+		return ts
+	}
+	return s.lastWritten.Load()
+}
+
+// segmentList is a shard's log in order of offsets: an immutable snapshot. The last is the active one.
+type segmentList struct{ segments []*segment }
+
+// find returns the position of the segment that holds offset, or of the first above it where it was
+// removed; len where there is none.
+func (l *segmentList) find(offset int64) int {
+	lo, hi := 0, len(l.segments)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if l.segments[mid].next.Load() > offset {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// with returns the list with another segment at its end.
+func (l *segmentList) with(s *segment) *segmentList {
+	out := make([]*segment, 0, len(l.segments)+1)
+	return &segmentList{append(append(out, l.segments...), s)}
+}
+
+// active returns the last segment, nil where there is none.
+func (l *segmentList) active() *segment {
+	if len(l.segments) == 0 {
+		return nil
+	}
+	return l.segments[len(l.segments)-1]
+}
+
+// header describes the segment for its file.
+func (s *segment) header() segmentHeader {
+	return segmentHeader{
+		Shard: s.shard.id, Number: s.number, Generation: s.generation, BaseOffset: s.base,
+		LeaderEpoch: s.epoch, Created: s.created,
+	}
+}
+
