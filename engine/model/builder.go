@@ -1,5 +1,7 @@
 package model
 
+import "encoding/binary"
+
 // Builder writes one append. It is reused: Begin, Add for each record in order of offsets, Finish. An
 // append that is given up halfway costs nothing: forget it and Begin again.
 type Builder struct {
@@ -16,11 +18,11 @@ type Builder struct {
 	last  int64  // offset of the last record
 }
 
-// SizeBound returns the bytes that an append takes at most that holds so many records, whose keys, values,
-// headers and other metadata take so many bytes together; the metadata byte and a timestamp of a record
-// and the length of its key count as 11 bytes at most and are included.
+// SizeBound returns the bytes that an append takes at most that holds so many records, whose values, keys
+// with their lengths, timestamps, headers and other fields of the metadata take payloadBytes together. The
+// fixed bytes of records, their metadata's first byte, blocks and header are added.
 func SizeBound(records, payloadBytes int) int {
-	stored := payloadBytes + records*(RecordOverhead+11+5)
+	stored := payloadBytes + records*(RecordOverhead+1)
 	// Two neighbouring blocks hold more than the target together.
 	blocks := min(records, 2*(stored/BlockPayloadTarget)+2)
 	return HeaderSize + blocks*BlockHeaderSize + stored
@@ -56,6 +58,35 @@ func (b *Builder) Add(r *Record) {
 	b.room -= size
 	b.count++
 	b.last = r.Offset
+}
+
+// AddValue writes a record that has nothing but an offset, a time and a value that is not null. It is Add
+// for the most frequent kind of record, with everything in registers.
+func (b *Builder) AddValue(offset, timestampDelta int64, value []byte) {
+	be := binary.BigEndian
+	metadata := 0
+	u := zigzag(timestampDelta)
+	if u != 0 {
+		metadata = 1 + uvarintLen(u)
+	}
+	size := RecordOverhead + metadata + len(value)
+	if size > b.room {
+		b.turn(size)
+	}
+	d := b.buf[b.pos : b.pos+size : b.pos+size]
+	be.PutUint64(d, uint64(offset))
+	be.PutUint64(d[8:], uint64(size-12)<<32|uint64(metadata))
+	if metadata != 0 {
+		d[16] = metaTimestamp
+		putUvarint(d[17:], u)
+		d = d[metadata:]
+	}
+	be.PutUint64(d[16:], uint64(len(value))) // no protocol data
+	copy(d[RecordOverhead:], value)
+	b.pos += size
+	b.room -= size
+	b.count++
+	b.last = offset
 }
 
 // Finish closes the last block, completes the header, copies it to h where that is not nil, and returns dst

@@ -133,6 +133,42 @@ func ParseRecord(b []byte, r *Record) (n int, err error) {
 	return int(12 + total), nil
 }
 
+// ParseValue is ParseRecord for a record that AddValue wrote with a timestamp delta of at most two bytes. n
+// is 0 for any other record and for damage: ParseRecord then tells which.
+func ParseValue(b []byte) (offset, timestampDelta int64, value []byte, n int) {
+	be := binary.BigEndian
+	if len(b) < RecordOverhead {
+		return 0, 0, nil, 0
+	}
+	offset = int64(be.Uint64(b))
+	lengths := be.Uint64(b[8:])
+	d := b
+	switch metadata := uint32(lengths); metadata {
+	case 0:
+	case 2, 3:
+		if len(b) < RecordOverhead+3 || b[16] != metaTimestamp {
+			return 0, 0, nil, 0
+		}
+		u := uint64(b[17])
+		if metadata == 3 {
+			u = u&0x7f | uint64(b[18])<<7
+		}
+		if b[15+metadata] >= 0x80 || (metadata == 3) != (b[17] >= 0x80) {
+			return 0, 0, nil, 0
+		}
+		timestampDelta = unzigzag(u)
+		d = b[metadata:]
+	default:
+		return 0, 0, nil, 0
+	}
+	size := be.Uint64(d[16:]) // no protocol data: its length, the upper half, is 0
+	n = int(12 + lengths>>32)
+	if size > uint64(len(d)-RecordOverhead) || len(b)-len(d)+RecordOverhead+int(size) != n {
+		return 0, 0, nil, 0
+	}
+	return offset, timestampDelta, d[RecordOverhead : RecordOverhead+size : RecordOverhead+size], n
+}
+
 // parseMetadata reads m, which is not empty. r.Value is already set.
 func (r *Record) parseMetadata(m []byte) error {
 	r.TimestampDelta, r.Expiry, r.Key, r.Headers = 0, 0, nil, nil

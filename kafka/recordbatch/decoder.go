@@ -116,9 +116,10 @@ func (d *Decoder) Header(h *model.AppendHeader) {
 
 // SizeBound returns the bytes that the stored append takes at most.
 func (d *Decoder) SizeBound() int {
-	// The bytes of the smallest record (lengths, deltas, attributes) are not stored as they are.
+	// Of a record's own length, attributes, offset delta and value length nothing is stored as it is: four
+	// bytes at least.
 	n := int(d.batch.Count)
-	return model.SizeBound(n, len(d.records)-n*recordSizeMin)
+	return model.SizeBound(n, len(d.records)-4*n)
 }
 
 // timestampRange returns the inclusive range that the limits allow.

@@ -1,0 +1,67 @@
+package recordbatch
+
+import (
+	"fmt"
+	"testing"
+
+	"millrace/engine/model"
+	"millrace/perf"
+)
+
+const testIdentity = 0x5eed1234
+
+// BenchmarkDecode is the produce side of the codec: check the batch's checksum, walk its records and write
+// the stored append with its checksums.
+//
+//	go test -run '^$' -bench 'Decode|Encode' -benchtime 1s -count 5 ./kafka/recordbatch
+func BenchmarkDecode(b *testing.B) {
+	for _, count := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("100B/%d", count), func(b *testing.B) {
+			wire := plainBatch(count, 100)
+			d := NewDecoder(perf.NewPool(64<<20), nil)
+			limits := testLimits()
+			buf := make([]byte, 0, 1<<20)
+			var batch Batch
+			var bld model.Builder
+			var h model.AppendHeader
+			b.ReportAllocs()
+			b.SetBytes(int64(len(wire)))
+			for b.Loop() {
+				if err := batch.ParseProduced(wire, 1<<20); err != nil {
+					b.Fatal(err)
+				}
+				if err := d.Open(&batch, &limits); err != nil {
+					b.Fatal(err)
+				}
+				d.Header(&h)
+				bld.Begin(buf, testIdentity, &h, 1000)
+				if err := d.EncodeAppend(&bld, 1000); err != nil {
+					b.Fatal(err)
+				}
+				bld.Finish(nil)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/record")
+		})
+	}
+}
+
+// BenchmarkEncode is the fetch side: verify the stored checksums and encode batches with their checksums.
+func BenchmarkEncode(b *testing.B) {
+	for _, count := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("100B/%d", count), func(b *testing.B) {
+			stored := storeBatch(b, plainBatch(count, 100), 1000)
+			dst := make([]byte, 0, 1<<20)
+			var res Result
+			b.ReportAllocs()
+			b.SetBytes(int64(len(stored)))
+			in := Input{Identity: testIdentity, MaxBytes: 1 << 20, AtLeastOne: true}
+			for b.Loop() {
+				in.Span, in.AtBlock, in.From, in.UpTo = stored, false, 1000, 1<<40
+				if _, err := AppendBatches(dst, &in, &res); err != nil || res.Records != count {
+					b.Fatal(err, res)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/record")
+		})
+	}
+}
