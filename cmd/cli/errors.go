@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// errQuiet ends a command with code 1 after it has said everything itself.
+var errQuiet = errors.New("failed")
+
+// usageError is a wrong command line: code 2.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Errorf(format, args...)}
+}
+
+// isBrokenPipe tells that the reader of the output has gone, as `head` does: nothing is wrong then.
+func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		return usagef("there is no command %q; did you mean %q?", args[0], names[0])
+	}
+	return usagef("%s takes no argument %q", cmd.CommandPath(), args[0])
+}
+
+// oneTopic is the argument rule of commands on one topic.
+func oneTopic(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return usagef("name a topic: %s TOPIC", cmd.CommandPath())
+	case len(args) > 1:
+		return usagef("%s takes one topic, not %q as well", cmd.CommandPath(), args[1])
+	}
+	return nil
+}
+
+// someTopics is the argument rule of commands on one topic or more.
+func someTopics(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usagef("name a topic: %s TOPIC...", cmd.CommandPath())
+	}
+	return nil
+}
