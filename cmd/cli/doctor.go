@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"millrace/cmd/doctor"
+)
+
+func (a *App) doctorCommand() *cobra.Command {
+	var dir string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check this host, and say how to repair what is found",
+		Long: `Check this host for running a broker: kernel, io_uring, file system, limits, memory settings, free space and
+clock. Nothing is changed. The exit code is 1 when something serious is found.`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			findings := doctor.Check(doctor.System(dir))
+			if err := a.printFindings(findings, asJSON); err != nil {
+				return err
+			}
+			for _, f := range findings {
+				if f.Level == doctor.Serious {
+					return errQuiet
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", ".", "directory that the broker keeps its data in")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (a *App) printFindings(findings []doctor.Finding, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(findings)
+	}
+	for _, f := range findings {
+		line := fmt.Sprintf("%-8s %s: %s\n", f.Level, f.Check, f.Found)
+		if f.Says != "" {
+			line += fmt.Sprintf("         %s\n", f.Says)
+		}
+		if f.Repair != "" {
+			line += fmt.Sprintf("         repair: %s\n", f.Repair)
+		}
+		if _, err := fmt.Fprint(a.Out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

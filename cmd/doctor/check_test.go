@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/diskio"
+)
+
+// healthy is a host with nothing to find.
+func healthy() (Host, map[string]string) {
+	files := map[string]string{
+		"/proc/sys/vm/max_map_count":                                       "65530",
+		"/proc/sys/vm/dirty_ratio":                                         "20",
+		"/proc/sys/vm/dirty_background_ratio":                              "10",
+		"/proc/sys/vm/swappiness":                                          "60",
+		"/proc/swaps":                                                      "Filename Type Size Used Priority",
+		"/sys/kernel/mm/transparent_hugepage/enabled":                      "always [madvise] never",
+		"/sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
+	}
+	h := Host{
+		ReadFile: func(path string) (string, error) {
+			if text, ok := files[path]; ok {
+				return text, nil
+			}
+			return "", fs.ErrNotExist
+		},
+		Kernel: "6.18.4-arch1", OpenFiles: Limit{1 << 20, 1 << 20}, LockedMemory: Limit{8 << 20, Infinity},
+		Probe: diskio.Report{Dir: "/d", Mount: diskio.Mount{FileSystem: "xfs", Point: "/d", Options: "rw,noatime"}, Uring: true, Cachestat: true,
+			NowaitWrites: true, Backend: "ring"},
+		ProbedDir: "/d", FreeBytes: 100 << 30, TotalBytes: 200 << 30, FreeFiles: 1e6, TotalFiles: 2e6,
+		Now: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), SynchronizedKnown: true, Synchronized: true,
+	}
+	return h, files
+}
+
+func TestCheck(t *testing.T) {
+	f := func(check string, level Level, repair string, change func(h *Host, files map[string]string)) {
+		t.Helper()
+		h, files := healthy()
+		change(&h, files)
+		for _, found := range Check(h) {
+			want := OK
+			if found.Check == check {
+				want = level
+				if !strings.Contains(found.Repair, repair) {
+					t.Errorf("%s: repair %q does not hold %q", check, found.Repair, repair)
+				}
+			}
+			if found.Level != want {
+				t.Errorf("change of %q: %+v, want level %s", check, found, want)
+			}
+		}
+	}
+	f("", OK, "", func(*Host, map[string]string) {})
+	f("kernel", Warning, "5.10", func(h *Host, _ map[string]string) { h.Kernel = "5.4.0-42-generic" })
+	f("kernel", Note, "6.5", func(h *Host, _ map[string]string) { h.Probe.Cachestat = false })
+	f("kernel", Note, "", func(h *Host, _ map[string]string) { h.Kernel = "odd" })
+	f("io_uring", Warning, "sysctl -w", func(h *Host, _ map[string]string) {
+		h.Probe.Uring, h.Probe.UringReason, h.Probe.UringRemedy = false, "refused", "sysctl -w kernel.io_uring_disabled=0"
+	})
+	f("file system", Serious, "mkdir -p /d", func(h *Host, _ map[string]string) { h.Probe.Err = errors.New("not writable") })
+	f("file system", Warning, "disk", func(h *Host, _ map[string]string) { h.Probe.FileSystem = "tmpfs" })
+	f("file system", Warning, "local", func(h *Host, _ map[string]string) { h.Probe.FileSystem = "nfs4" })
+	f("file system", Warning, "remount,barrier", func(h *Host, _ map[string]string) { h.Probe.Options = "rw,noatime,nobarrier" })
+	f("file system", Note, "noatime", func(h *Host, _ map[string]string) { h.Probe.Options = "rw" })
+	f("free space", Serious, "du", func(h *Host, _ map[string]string) { h.FreeBytes = 1 << 20 })
+	f("free space", Warning, "retention.bytes", func(h *Host, _ map[string]string) { h.FreeBytes = 5 << 30 })
+	f("free inodes", Warning, "inodes", func(h *Host, _ map[string]string) { h.FreeFiles = 100 })
+	f("open files", Serious, "LimitNOFILE", func(h *Host, _ map[string]string) { h.OpenFiles = Limit{1024, 1024} })
+	f("open files", Note, "ulimit -n", func(h *Host, _ map[string]string) { h.OpenFiles = Limit{1024, 20000} })
+	f("vm.max_map_count", Warning, "sysctl -w vm.max_map_count", func(_ *Host, files map[string]string) { files["/proc/sys/vm/max_map_count"] = "1000" })
+	f("transparent huge pages", Note, "echo madvise", func(_ *Host, files map[string]string) {
+		files["/sys/kernel/mm/transparent_hugepage/enabled"] = "[always] madvise never"
+	})
+	f("dirty ratios", Warning, "vm.dirty_ratio=40", func(_ *Host, files map[string]string) { files["/proc/sys/vm/dirty_ratio"] = "5" })
+	f("vm.swappiness", Note, "swappiness=1", func(_ *Host, files map[string]string) { files["/proc/swaps"] += "\n/dev/sda2 partition 1 0 -2" })
+	f("clock", Serious, "timedatectl", func(h *Host, _ map[string]string) { h.Now = time.Unix(0, 0) })
+	f("clock", Note, "timedatectl", func(h *Host, _ map[string]string) { h.Synchronized = false })
+	f("clock source", Note, "tsc", func(_ *Host, files map[string]string) {
+		files["/sys/devices/system/clocksource/clocksource0/current_clocksource"] = "hpet"
+	})
+}
+
+func TestSystem(t *testing.T) {
+	dir := t.TempDir()
+	h := System(dir + "/not/there/yet")
+	if h.ProbedDir != dir || h.Probe.Err != nil || h.Kernel == "" || h.TotalBytes == 0 || h.OpenFiles.Current == 0 {
+		t.Errorf("facts of this host: %+v", h)
+	}
+	for _, f := range Check(h) {
+		if f.Level != OK && f.Says == "" {
+			t.Errorf("%+v does not say what is wrong", f)
+		}
+	}
+}
