@@ -1,0 +1,271 @@
+package meta
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// The keys of the store: one letter, and for entries their index.
+//
+//	i              whose directory this is
+//	h              Raft's hard state
+//	s              the snapshot: length of its metadata u32, metadata, state of the machines
+//	e index u64    a log entry after the snapshot
+const (
+	keyIdentity  = 'i'
+	keyHardState = 'h'
+	keySnapshot  = 's'
+	keyEntry     = 'e'
+)
+
+const (
+	memTableBytes = 1 << 20
+	// Far more than three memtables, below which Pebble's cache gives its room to them.
+	cacheBytes = 8 << 20
+)
+
+// store keeps the log, the hard state and the snapshot in Pebble. It belongs to the node's goroutine.
+type store struct {
+	db      *pebble.DB
+	lock    *pebble.Lock
+	scratch []byte
+	metrics *Metrics
+}
+
+// openStore opens or makes the store. failed is told of faults that Pebble meets in the background.
+func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error) {
+	if err := makeDir(o.FS, o.Dir); err != nil {
+		return nil, fmt.Errorf("make %s: %w", o.Dir, err)
+	}
+	lock, err := pebble.LockDirectory(o.Dir, o.FS)
+	if err != nil {
+		return nil, fmt.Errorf("%w: lock %s: %w", ErrInUse, o.Dir, err)
+	}
+	fs := o.FS
+	if !o.Sync {
+		fs = noSyncFS{fs}
+	}
+	cache := pebble.NewCache(cacheBytes)
+	defer cache.Unref()
+	options := &pebble.Options{
+		FS:                 fs,
+		Lock:               lock,
+		Cache:              cache,
+		MemTableSize:       memTableBytes,
+		MaxOpenFiles:       64,
+		FormatMajorVersion: pebble.FormatNewest,
+		Logger:             storeLogger{logger: o.Logger, failed: failed},
+		EventListener:      &pebble.EventListener{BackgroundError: failed},
+	}
+	db, err := pebble.Open(o.Dir, options)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), lock.Close())
+	}
+	return &store{db: db, lock: lock, metrics: metrics}, nil
+}
+
+// makeDir makes the directory and syncs its parent, so that it is there after a power cut.
+func makeDir(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	parent, err := fs.OpenDir(fs.PathDir(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+func (s *store) close() error {
+	return errors.Join(s.db.Close(), s.lock.Close())
+}
+
+// get returns a copy of the value, nil if there is none.
+func (s *store) get(key byte) ([]byte, error) {
+	value, closer, err := s.db.Get([]byte{key})
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{}, value...), closer.Close()
+}
+
+// identity returns nil for a new directory.
+func (s *store) identity() (*identity, error) {
+	b, err := s.get(keyIdentity)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	id, err := parseIdentity(b)
+	return &id, err
+}
+
+// bootstrap makes a new directory the log of a group with one voter, at index 1, which stands for the
+// membership.
+func (s *store) bootstrap(id identity, voter uint64, state []byte) error {
+	b := s.db.NewBatch()
+	metadata := &raftpb.SnapshotMetadata{
+		Index:     new(uint64(1)),
+		Term:      new(uint64(1)),
+		ConfState: &raftpb.ConfState{Voters: []uint64{voter}},
+	}
+	if err := s.putSnapshot(b, metadata, state); err != nil {
+		return err
+	}
+	if err := s.putHardState(b, &raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(1))}); err != nil {
+		return err
+	}
+	if err := b.Set([]byte{keyIdentity}, id.append(nil), nil); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+// append stores entries and, if it is not nil, the hard state, in one write.
+func (s *store) append(hard *raftpb.HardState, entries []*raftpb.Entry) error {
+	b := s.db.NewBatch()
+	for _, e := range entries {
+		var err error
+		if s.scratch, err = (proto.MarshalOptions{}).MarshalAppend(s.scratch[:0], e); err != nil {
+			return fmt.Errorf("encode entry %d: %w", e.GetIndex(), err)
+		}
+		if err := b.Set(entryKey(e.GetIndex()), s.scratch, nil); err != nil {
+			return err
+		}
+	}
+	if hard != nil {
+		if err := s.putHardState(b, hard); err != nil {
+			return err
+		}
+	}
+	return s.commit(b)
+}
+
+// snapshot replaces the snapshot and the entries that it covers. The hard state goes with it, since its
+// commit index must not lie before the snapshot.
+func (s *store) snapshot(hard *raftpb.HardState, metadata *raftpb.SnapshotMetadata, state []byte) error {
+	b := s.db.NewBatch()
+	if err := s.putSnapshot(b, metadata, state); err != nil {
+		return err
+	}
+	if err := s.putHardState(b, hard); err != nil {
+		return err
+	}
+	if err := b.DeleteRange(entryKey(0), entryKey(metadata.GetIndex()+1), nil); err != nil {
+		return err
+	}
+	return s.commit(b)
+}
+
+func (s *store) putSnapshot(b *pebble.Batch, metadata *raftpb.SnapshotMetadata, state []byte) error {
+	m, err := proto.Marshal(metadata)
+	if err != nil {
+		return fmt.Errorf("encode snapshot metadata: %w", err)
+	}
+	value := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(m)+len(state)), uint32(len(m)))
+	value = append(append(value, m...), state...)
+	return b.Set([]byte{keySnapshot}, value, nil)
+}
+
+func (s *store) putHardState(b *pebble.Batch, hard *raftpb.HardState) error {
+	value, err := proto.Marshal(hard)
+	if err != nil {
+		return fmt.Errorf("encode hard state: %w", err)
+	}
+	return b.Set([]byte{keyHardState}, value, nil)
+}
+
+// commit writes the batch. Pebble panics where it cannot make room in its log; that is a fault of the
+// disk, not of this program.
+func (s *store) commit(b *pebble.Batch) (err error) {
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case runtime.Error:
+			panic(fault)
+		case error:
+			err = fault
+		default:
+			panic(fault)
+		}
+	}()
+	s.metrics.Writes.Add(1)
+	if err := s.db.Apply(b, pebble.Sync); err != nil {
+		return err
+	}
+	return b.Close()
+}
+
+// loaded is what a store held when it was opened.
+type loaded struct {
+	hard     *raftpb.HardState
+	metadata *raftpb.SnapshotMetadata
+	state    []byte // of the machines
+	entries  []*raftpb.Entry
+	bytes    int64 // of entries
+}
+
+func (s *store) load() (*loaded, error) {
+	l := &loaded{hard: &raftpb.HardState{}, metadata: &raftpb.SnapshotMetadata{}}
+	b, err := s.get(keyHardState)
+	if err != nil {
+		return nil, fmt.Errorf("read hard state: %w", err)
+	}
+	if err := proto.Unmarshal(b, l.hard); err != nil {
+		return nil, fmt.Errorf("decode hard state: %w", err)
+	}
+	if b, err = s.get(keySnapshot); err != nil {
+		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) > int64(len(b)-4) {
+		return nil, fmt.Errorf("snapshot of %d bytes is damaged", len(b))
+	}
+	end := 4 + int(binary.BigEndian.Uint32(b))
+	if err := proto.Unmarshal(b[4:end], l.metadata); err != nil {
+		return nil, fmt.Errorf("decode snapshot metadata: %w", err)
+	}
+	l.state = b[end:]
+	return l, s.loadEntries(l)
+}
+
+func (s *store) loadEntries(l *loaded) (err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	next := l.metadata.GetIndex() + 1
+	for ok := it.First(); ok; ok = it.Next() {
+		value, err := it.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("read entry %d: %w", next, err)
+		}
+		e := &raftpb.Entry{}
+		if err := proto.Unmarshal(value, e); err != nil {
+			return fmt.Errorf("decode entry %d: %w", next, err)
+		}
+		if e.GetIndex() != next {
+			return fmt.Errorf("log has entry %d where %d is due", e.GetIndex(), next)
+		}
+		next++
+		l.entries = append(l.entries, e)
+		l.bytes += int64(len(value))
+	}
+	return it.Error()
+}
+
+func entryKey(index uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, 9), keyEntry), index)
+}
