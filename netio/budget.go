@@ -31,9 +31,9 @@ type waitNode struct {
 	granted        int64 // bytes given and not yet taken over by the loop
 }
 
-// unaskedBytesMax bounds what one loop can add between asking roomy and asking again: a chunk that turns
-// out to be frames, or the room that a body is given for it.
-const unaskedBytesMax = 4 * bodyBytesSmall
+// unaskedBytesMax bounds what one loop can add beyond the chunk it reserved: the room of a body that lacks
+// too little to be read directly.
+const unaskedBytesMax = 2 * directBytesMin
 
 func newBudget(bytesMax int64, frameBytesMax, loops int, metrics *Metrics) *budget {
 	slack := int64(loops) * unaskedBytesMax
@@ -46,11 +46,6 @@ func (b *budget) canFit(size int64) bool { return size <= b.frameFitsMax }
 
 // add takes n bytes that are already here, so that there is no choice.
 func (b *budget) add(n int64) { b.metrics.InflightBytes.Add(n) }
-
-// roomy tells whether a connection may read a chunk: below soft, and nobody waits in line.
-func (b *budget) roomy() bool {
-	return b.metrics.ConnectionsWaiting.Load() == 0 && b.metrics.InflightBytes.Load() < b.soft
-}
 
 // reserve takes n bytes below soft, unless somebody waits in line.
 func (b *budget) reserve(n int64) bool {
@@ -178,7 +173,7 @@ type grantTask Conn
 // RunOnLoop implements Task.
 func (g *grantTask) RunOnLoop(l *Loop) {
 	c := (*Conn)(g)
-	if c.closed {
+	if c.released {
 		return // closing gave the grant back
 	}
 	n := l.server.budget.collect(c)

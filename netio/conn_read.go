@@ -34,7 +34,11 @@ type turn struct{ bytes, frames, send int }
 // (stopped, or waiting for the budget) is simply not read; its bytes stay in the kernel, whose window
 // closes on the peer. Nothing has to be taken off or put back on the poller for it.
 func (l *Loop) pump(c *Conn) {
-	if c.closed {
+	switch {
+	case c.closed:
+		return
+	case c.lingering:
+		l.discard(c)
 		return
 	}
 	t := turn{bytes: turnBytesMax, frames: turnFramesMax, send: turnSendMax}
@@ -51,14 +55,14 @@ func (l *Loop) pump(c *Conn) {
 // settle closes c when nothing can come of it any more.
 func (c *Conn) settle() {
 	switch {
-	case c.closed:
+	case c.closed, c.lingering:
 	case c.ending:
 		if c.sending.first == nil {
-			c.loop.close(c, c.closeCause)
+			c.loop.part(c, c.closeCause)
 		}
 	case c.ready: // has another turn first
 	case c.draining && c.exchanges == 0:
-		c.loop.close(c, CauseStop)
+		c.loop.part(c, CauseStop)
 	case c.eof && c.exchanges == 0 && c.stash == nil:
 		c.loop.close(c, CausePeer)
 	case c.broken:
@@ -91,8 +95,11 @@ func (c *Conn) intake(t *turn) bool {
 
 // admitted tells whether the budget lets c read a chunk; if not, c is in line.
 func (c *Conn) admitted() bool {
-	b := c.loop.server.budget
-	if c.readCharge > 0 || b.roomy() {
+	if c.readCharge > 0 {
+		return true
+	}
+	if c.loop.server.budget.reserve(chunkBytes) {
+		c.readCharge = chunkBytes
 		return true
 	}
 	if c.asm.gathering() {
@@ -105,7 +112,7 @@ func (c *Conn) admitted() bool {
 
 func (c *Conn) waitFor(n int64, begun bool) {
 	c.waiting = true
-	c.loop.server.budget.queue(c, max(n, 1), begun)
+	c.loop.server.budget.queue(c, n, begun)
 }
 
 // widen makes room for the frame in asm; if the budget does not allow that now, c is in line.
@@ -147,22 +154,30 @@ func (c *Conn) readDirect(t *turn) bool {
 func (c *Conn) readChunk(t *turn) bool {
 	l := c.loop
 	n, ok := c.read(l.chunk)
+	if ok {
+		t.bytes -= n
+		l.stamp()
+		rest := c.feed(l.chunk[:n], t)
+		if len(rest) > 0 && !c.ending && !c.deaf {
+			c.stash = l.server.options.Pool.Get(len(rest))
+			c.stash.B = append(c.stash.B, rest...)
+			c.stashOffset = 0
+			c.stashCharge = int64(len(rest))
+			c.charge(c.stashCharge)
+		}
+	}
 	l.server.budget.release(c.readCharge)
 	c.readCharge = 0
-	if !ok {
-		return false
+	return ok
+}
+
+// charge counts n bytes that were read, first against what was reserved for the read.
+func (c *Conn) charge(n int64) {
+	reserved := min(n, c.readCharge)
+	c.readCharge -= reserved
+	if n > reserved {
+		c.loop.server.budget.add(n - reserved)
 	}
-	t.bytes -= n
-	l.stamp()
-	rest := c.feed(l.chunk[:n], t)
-	if len(rest) > 0 && !c.closed && !c.ending && !c.deaf {
-		c.stash = l.server.options.Pool.Get(len(rest))
-		c.stash.B = append(c.stash.B, rest...)
-		c.stashOffset = 0
-		c.stashCharge = int64(cap(c.stash.B))
-		l.server.budget.add(c.stashCharge)
-	}
-	return true
 }
 
 // read fills p from the socket. When there is nothing to be had it notes why and returns false.
@@ -231,7 +246,7 @@ func (c *Conn) feed(chunk []byte, t *turn) []byte {
 	}
 	if c.asm.gathering() {
 		if more := int64(c.asm.room) - c.bodyCharge; more > 0 {
-			l.server.budget.add(more)
+			c.charge(more)
 			c.bodyCharge += more
 		}
 		if !c.granted {
@@ -255,11 +270,11 @@ func (c *Conn) deliver(frame []byte, owned *perf.Buffer, t *turn) {
 	x.Frame, x.owned, x.Received = frame, owned, l.stamped()
 	x.charge = int64(len(frame))
 	if owned != nil {
-		l.server.budget.add(x.charge - c.bodyCharge)
+		c.charge(x.charge - c.bodyCharge)
 		c.bodyCharge, c.granted = 0, false
 		l.receiving.remove(&c.receiving)
 	} else {
-		l.server.budget.add(x.charge)
+		c.charge(x.charge)
 	}
 	l.server.metrics.FramesIn.Add(1)
 	c.open.push(x)

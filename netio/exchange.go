@@ -64,7 +64,7 @@ func (x *Exchange) Charge(n int64) bool {
 // answers of all earlier exchanges of the connection. The bytes of the request are no longer in flight.
 func (x *Exchange) Reply(b *perf.Buffer) {
 	x.mustBeOpen()
-	if x.Conn.closed || x.Conn.ending {
+	if x.Conn.Closed() {
 		b.Release()
 		x.finish(exchangeDropped)
 		return
@@ -103,8 +103,8 @@ func (x *Exchange) finish(s exchangeStatus) {
 	if !x.fresh {
 		x.dropFrame()
 	}
-	if c.closed {
-		// The connection let go of its exchanges when it closed, so this is the last hold on x. Within
+	if c.released {
+		// The connection let go of its exchanges, so this is the last hold on x. Within
 		// OnFrame the loop still looks at it.
 		if !x.fresh {
 			c.loop.freeExchange(x)

@@ -40,6 +40,7 @@ type Loop struct {
 
 	idle      ageList // all connections, by last complete request or answer
 	slow      ageList // with replies that the socket did not take, by last progress
+	lingering ageList // closing, by when that began; a place of Conn.slow
 	receiving ageList // with a frame half received, by last bytes or by the budget's grant
 
 	freeExchanges *Exchange
@@ -254,45 +255,6 @@ func (l *Loop) openConn(c *Conn) {
 	l.timer.armSweep()
 	l.server.options.Handler.OnOpen(c)
 	l.markDirty(c)
-}
-
-// close ends c now: what was not sent is lost, and the exchanges still open are let go of.
-func (l *Loop) close(c *Conn, cause Cause) {
-	if c.closed {
-		return
-	}
-	c.closed = true
-	l.conns[c.fd] = nil
-	l.count--
-	l.idle.remove(&c.idle)
-	l.slow.remove(&c.slow)
-	l.receiving.remove(&c.receiving)
-	l.server.budget.leave(c)
-	l.server.budget.release(c.bodyCharge + c.readCharge)
-	c.bodyCharge, c.readCharge = 0, 0
-	c.asm.reset()
-	if c.stash != nil {
-		c.dropStash()
-	}
-	for c.sending.first != nil {
-		l.freeExchange(c.sending.pop())
-	}
-	for c.open.first != nil {
-		if x := c.open.pop(); x.status != exchangeOpen {
-			l.freeExchange(x)
-		}
-	}
-	c.exchanges, c.outboundBytes = 0, 0
-	// Closing also takes the descriptor off the poller: no copy of it exists.
-	_ = unix.Close(c.fd)
-	l.server.left(c, cause)
-	l.server.options.Handler.OnClose(c)
-}
-
-// reset closes c so that the peer gets a reset and the kernel keeps none of the unsent bytes.
-func (l *Loop) reset(c *Conn, cause Cause) {
-	_ = unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
-	l.close(c, cause)
 }
 
 func (l *Loop) logClose(c *Conn, reason string) {

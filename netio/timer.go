@@ -110,6 +110,9 @@ func (l *Loop) sweep(now time.Time) {
 		l.logClose(c, "slow reader")
 		l.reset(c, CauseSlow)
 	}
+	for c := l.lingering.expired(now, lingerTimeout); c != nil; c = l.lingering.expired(now, lingerTimeout) {
+		l.close(c, c.closeCause)
+	}
 	for c := l.receiving.expired(now, o.SlowTimeout); c != nil; c = l.receiving.expired(now, o.SlowTimeout) {
 		// Only a peer that could send and does not, while memory is short, is at fault.
 		if c.waiting || c.readable || c.paused != pauseNone || !c.granted && m.ConnectionsWaiting.Load() == 0 {
