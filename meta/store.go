@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -64,6 +65,9 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 		Logger:             storeLogger{logger: o.Logger, failed: failed},
 		EventListener:      &pebble.EventListener{BackgroundError: failed},
 	}
+	if err := markFormat(o.FS, o.Dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("mark format of %s: %w", o.Dir, err), lock.Close())
+	}
 	db, err := pebble.Open(o.Dir, options)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), lock.Close())
@@ -84,6 +88,24 @@ func makeDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// markFormat marks a new directory as one of Pebble's newest format. Pebble alone begins at its oldest
+// format and climbs to the newest with a new file and two syncs for each step, most of what a first start
+// took (20 of 27 ms).
+func markFormat(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return err
+	}
+	if len(names) > 1 { // more than the lock
+		return nil
+	}
+	marker, _, err := atomicfs.LocateMarker(fs, dir, "format-version")
+	if err != nil {
+		return err
+	}
+	return errors.Join(marker.Move(pebble.FormatNewest.String()), marker.Close())
 }
 
 func (s *store) close() error {
