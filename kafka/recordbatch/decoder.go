@@ -9,8 +9,9 @@ import (
 
 // Limits say what a topic takes.
 type Limits struct {
-	// DecodedBytesMax bounds the decompressed records of a batch, RecordBytesMax each of its records
-	// (max.decompressed.message.bytes). Neither applies to a batch that came uncompressed.
+	// DecodedBytesMax bounds the decompressed records of a batch, also as they are stored, and
+	// RecordBytesMax each of them (max.decompressed.message.bytes). Neither applies to a batch that came
+	// uncompressed.
 	DecodedBytesMax int64
 	RecordBytesMax  int64
 	// LogAppendTime gives every record the time Now; otherwise a record's own time must lie in
@@ -75,6 +76,11 @@ func (d *Decoder) Open(b *Batch, limits *Limits) error {
 		d.Close()
 		return err
 	}
+	// Small records are larger when they are stored, so that the limit holds for that form, too.
+	if int64(d.SizeBound()) > limits.DecodedBytesMax+model.HeaderSize+model.BlockHeaderSize {
+		d.Close()
+		return refuse(ErrTooLarge, "%d records take more than %d bytes", b.Count, limits.DecodedBytesMax)
+	}
 	if int64(b.Count)*recordSizeMin > int64(len(d.records)) {
 		err := refuse(ErrInvalidRecord, "%d records in %d decompressed bytes", b.Count, len(d.records))
 		d.Close()
@@ -87,6 +93,7 @@ func (d *Decoder) Open(b *Batch, limits *Limits) error {
 func (d *Decoder) Close() {
 	d.scratch.release()
 	d.batch.Records, d.records = nil, nil
+	d.record = model.Record{}
 }
 
 // DecodedBytes returns the size of the batch's records, uncompressed.

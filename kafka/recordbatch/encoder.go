@@ -129,13 +129,14 @@ func (e *encoding) block(dst, rest []byte, appendStart int64, res *Result) (out 
 	if appendStart != math.MinInt64 && appendStart+int64(b.Back) != int64(res.Consumed) {
 		return dst, false, fmt.Errorf("block at %d: %w: not this append's", res.Consumed, model.ErrMalformed)
 	}
+	records := rest[model.BlockHeaderSize:b.Size()]
 	if e.compressor != nil {
-		dst, err = e.compressor.block(e, dst, rest[model.BlockHeaderSize:b.Size()], b.Last, res)
+		dst, err = e.compressor.block(e, dst, records, b.Last, res.NextOffset)
 	} else {
-		limit := e.in.MaxBytes - (len(dst) - e.start)
-		dst, err = e.encode(dst, rest[model.BlockHeaderSize:b.Size()], b.Last, limit, e.in.AtLeastOne && len(dst) == e.start, res.NextOffset)
+		used := len(dst) - e.start
+		dst, err = e.encode(dst, records, b.Last, e.in.MaxBytes-used, e.in.AtLeastOne && used == 0, res.NextOffset)
 		if err == nil && e.records > 0 {
-			e.seal(dst)
+			e.seal(dst, model.CodecNone)
 		}
 	}
 	if err != nil {
@@ -294,8 +295,8 @@ func putBytes(b []byte, i int, v []byte) int {
 	return i + copy(b[i:], v)
 }
 
-// seal writes the header of the batch that ends dst, checksum last.
-func (e *encoding) seal(dst []byte) {
+// seal writes the header of the open batch, which ends dst, checksum last.
+func (e *encoding) seal(dst []byte, codec model.Codec) {
 	h := &e.in.Header
 	maxTimestamp := h.MaxTimestamp
 	if h.Flags&model.FlagLogAppendTime == 0 {
@@ -304,7 +305,7 @@ func (e *encoding) seal(dst []byte) {
 			maxTimestamp = max(maxTimestamp, h.BaseTimestamp+e.maxDelta)
 		}
 	}
-	putHeader(dst[e.batch:], h, 0, e.base, e.lastDelta, maxTimestamp, e.records)
+	putHeader(dst[e.batch:], h, codec, e.base, e.lastDelta, maxTimestamp, e.records)
 }
 
 // emptyBatch appends a batch without records from offset from to the append's last, and tells whether it
@@ -317,7 +318,7 @@ func (e *encoding) emptyBatch(dst []byte, from int64) ([]byte, bool) {
 	h := &e.in.Header
 	at := len(dst)
 	dst = reserve(dst, HeaderSize)[:at+HeaderSize]
-	putHeader(dst[at:], h, 0, from, min(h.LastOffset, e.in.UpTo-1)-from, h.MaxTimestamp, 0)
+	putHeader(dst[at:], h, model.CodecNone, from, min(h.LastOffset, e.in.UpTo-1)-from, h.MaxTimestamp, 0)
 	return dst, true
 }
 
