@@ -91,7 +91,7 @@ type Mapping interface {
 	// under Guard.
 	Slice(pos, end int64) []byte
 	// Resident tells whether all of [pos, end) is in the page cache. It does not block. Bytes beyond the
-	// page in which the file ends are never resident.
+	// page in which the file ends are not resident; after somebody else cut the file they may seem to be.
 	Resident(pos, end int64) bool
 	// Load brings [pos, end) into the page cache and blocks until it is there or could not be read
 	// (ErrFault). Where the file ends before end it loads what there is and returns an error that is io.EOF. It never faults.

@@ -1,7 +1,7 @@
 package diskio
 
 // What this package uses of the kernel's io_uring interface (include/uapi/linux/io_uring.h). Layouts are
-// those of 64-bit kernels; uring_abi_test.go pins their sizes.
+// those of 64-bit kernels; a test pins their sizes.
 
 // Opcodes. WRITE exists since Linux 5.6, the others since 5.1.
 const (

@@ -1,0 +1,5 @@
+//go:build !race
+
+package diskio_test
+
+const raceEnabled = false
