@@ -146,7 +146,7 @@ func ParseValue(b []byte) (offset, timestampDelta int64, value []byte, n int) {
 	switch metadata := uint32(lengths); metadata {
 	case 0:
 	case 2, 3:
-		if len(b) < RecordOverhead+3 || b[16] != metaTimestamp {
+		if len(b) < RecordOverhead+int(metadata) || b[16] != metaTimestamp {
 			return 0, 0, nil, 0
 		}
 		u := uint64(b[17])
