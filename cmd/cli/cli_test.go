@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// run runs one command line with an empty environment.
+func run(t *testing.T, in string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	a := &App{Args: args, In: strings.NewReader(in), Out: &o, Err: &e, Version: "v1.2.3", Context: t.Context()}
+	return a.Run(), o.String(), e.String()
+}
+
+func TestUsage(t *testing.T) {
+	f := func(wantCode int, wantErr string, args ...string) {
+		t.Helper()
+		code, out, errOut := run(t, "", args...)
+		if code != wantCode || !strings.Contains(errOut, wantErr) || out != "" {
+			t.Errorf("%q: code %d, out %q, err %q; want code %d and %q", args, code, out, errOut, wantCode, wantErr)
+		}
+	}
+	f(2, "name a command")
+	f(2, `there is no command "topc"; did you mean "topic"?`, "topc")
+	f(2, "unknown flag: --frm\nTry: millrace consume --help", "consume", "x", "--frm")
+	f(2, "name a topic: millrace consume TOPIC", "consume")
+	f(2, `takes one topic, not "b"`, "consume", "a", "b")
+	f(2, `--from "yesterday" is none of`, "consume", "a", "--from", "yesterday")
+	f(2, `--from: "noon" is neither`, "consume", "a", "--from", "time:noon")
+	f(2, `--format "xml"`, "consume", "a", "--format", "xml")
+	f(2, "--count -1", "consume", "a", "--count", "-1")
+	f(2, `--acks "2"`, "produce", "a", "--acks", "2")
+	f(2, `--codec "rar"`, "produce", "a", "--codec", "rar")
+	f(2, `--header "x" is not NAME=VALUE`, "produce", "a", "--header", "x")
+	f(2, `--timestamp: "x"`, "produce", "a", "--timestamp", "x")
+	f(2, `--broker ":x" is not HOST:PORT`, "topic", "list", "--broker", ":x")
+	f(2, "say what to alter", "topic", "alter", "a")
+	f(2, `--config "x" is not NAME=VALUE`, "topic", "create", "a", "--config", "x")
+	f(2, "--partitions 0 must be at least 1", "topic", "create", "a", "--partitions", "0")
+	f(2, "name what to do", "topic")
+	f(1, "no broker answers at 127.0.0.1:1", "topic", "list", "--broker", "127.0.0.1:1", "--timeout", "1s")
+	f(1, "no such file", "produce", "a", "--file", "/does/not/exist")
+}
+
+func TestVersion(t *testing.T) {
+	if code, out, _ := run(t, "", "version"); code != 0 || !strings.HasPrefix(out, "millrace v1.2.3 go") {
+		t.Errorf("code %d, out %q", code, out)
+	}
+	code, out, _ := run(t, "", "version", "--json")
+	var v map[string]string
+	if err := json.Unmarshal([]byte(out), &v); code != 0 || err != nil || v["version"] != "v1.2.3" {
+		t.Errorf("code %d, out %q, %v", code, out, err)
+	}
+}
+
+// TestJSONRecordRoundTrip holds that nothing is lost on the way through JSON.
+func TestJSONRecordRoundTrip(t *testing.T) {
+	f := func(r *kgo.Record, want string) {
+		t.Helper()
+		var b bytes.Buffer
+		encoder := json.NewEncoder(&b)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(newJSONRecord(r)); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(b.String()); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+		back, err := newJSONReader(&b).read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back.Topic, back.Offset, back.LeaderEpoch = r.Topic, r.Offset, r.LeaderEpoch
+		back.Attrs = r.Attrs
+		if !reflect.DeepEqual(back, r) {
+			t.Errorf("read back %+v, want %+v", back, r)
+		}
+	}
+	at := time.UnixMilli(1700000000123)
+	head := `{"topic":"t","partition":1,"offset":7,"leader_epoch":0,"timestamp":1700000000123,"timestamp_type":"create",`
+	record := func(key, value []byte, headers ...kgo.RecordHeader) *kgo.Record {
+		return &kgo.Record{Topic: "t", Partition: 1, Offset: 7, Timestamp: at, Key: key, Value: value, Headers: headers}
+	}
+	f(record(nil, []byte("v")), head+`"key":null,"value":"v"}`)
+	f(record([]byte{}, []byte{}), head+`"key":"","value":""}`)
+	f(record([]byte("k"), nil), head+`"key":"k","value":null}`)
+	f(record([]byte{0xff}, []byte{0xfe, 0}), head+`"key_base64":"/w==","value_base64":"/gA="}`)
+	f(record([]byte("<&>"), []byte("é\n")), head+`"key":"<&>","value":"é\n"}`)
+	f(record(nil, []byte("v"), kgo.RecordHeader{Key: "h", Value: []byte("1")}, kgo.RecordHeader{Key: "h"}, kgo.RecordHeader{Key: "\xff", Value: []byte{0xff}},
+		kgo.RecordHeader{Key: "", Value: []byte{}}),
+		head+`"key":null,"value":"v","headers":[{"key":"h","value":"1"},{"key":"h","value":null},{"key_base64":"/w==","value_base64":"/w=="},{"key":"","value":""}]}`)
+}
+
+func TestJSONReaderFaults(t *testing.T) {
+	f := func(in, want string) {
+		t.Helper()
+		r := newJSONReader(strings.NewReader(in))
+		var err error
+		for err == nil {
+			_, err = r.read()
+		}
+		if want == "" && err != io.EOF || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
+	}
+	f(``, "")
+	f(`{"value":"a"}{"value":null}`+"\n\n", "")
+	f(`{"value":"a"}{"valu":"b"}`, `input record 2: json: unknown field "valu"`)
+	f(`{"key":"a"}`, "input record 1: neither value nor value_base64")
+	f(`{"value":"a","value_base64":"YQ=="}`, "both given")
+	f(`{"value_base64":"!"}`, "value_base64: illegal base64")
+	f(`{"value":"a","headers":[{"value":"x"}]}`, "header 0 has no key")
+	f(`{"value":1}`, "input record 1")
+	f(`x`, "input record 1")
+}
+
+func TestLineReader(t *testing.T) {
+	f := func(in, separator string, want ...string) {
+		t.Helper()
+		r := newLineReader(strings.NewReader(in), separator)
+		var got []string
+		for {
+			record, err := r.read()
+			if err != nil {
+				if err != io.EOF {
+					got = append(got, err.Error())
+				}
+				break
+			}
+			if separator != "" {
+				got = append(got, string(record.Key)+"|"+string(record.Value))
+				continue
+			}
+			got = append(got, string(record.Value))
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q gives %q, want %q", in, got, want)
+		}
+	}
+	f("", "")
+	f("a\nb", "", "a", "b")
+	f("a\r\n\nb\n", "", "a", "", "b")
+	f("k:v:w\n:x\ny:\n", ":", "k|v:w", "|x", "y|")
+	f("k=v\nnone\n", "=", "k|v", `input line 2 has no key separator "="`)
+	long := strings.Repeat("x", 1<<19)
+	f(long+"\n"+long, "", long, long)
+}
+
+func TestSize(t *testing.T) {
+	f := func(n int64, want string) {
+		t.Helper()
+		if got := size(n); got != want {
+			t.Errorf("size(%d) is %q, want %q", n, got, want)
+		}
+	}
+	f(0, "0 B")
+	f(999, "999 B")
+	f(1000, "1.0 kB")
+	f(999_999, "1.0 MB")
+	f(1_500_000, "1.5 MB")
+	f(2_000_000_000, "2.0 GB")
+}
