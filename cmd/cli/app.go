@@ -30,8 +30,8 @@ type App struct {
 	Version  string
 	// Terminal tells that Err is a terminal: progress is shown and logs are text.
 	Terminal bool
-	// OutTerminal tells that Out is one: binary values are warned of.
-	OutTerminal bool
+	// InTerminal and OutTerminal tell it of In and Out.
+	InTerminal, OutTerminal bool
 	// Context ends with the caller; nil: the background.
 	Context context.Context
 }
@@ -41,6 +41,7 @@ func Main(version string) int {
 	a := &App{
 		Args: os.Args[1:], In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Environ: os.Environ(), Version: version,
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())), OutTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		InTerminal: term.IsTerminal(int(os.Stdin.Fd())),
 	}
 	return a.Run()
 }

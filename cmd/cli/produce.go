@@ -226,8 +226,12 @@ func (a *App) produce(parent context.Context, topic string, f *produceFlags) err
 			return err
 		}
 	}
+	typed := a.InTerminal && f.file == "-"
+	if typed && !f.quiet {
+		fmt.Fprintln(a.Err, "Type one record a line; Ctrl-D ends.")
+	}
 	p := &production{client: client, topic: topic, template: t, reader: reader,
-		progress: startProgress(a.Err, "produced", a.Terminal && !f.quiet)}
+		progress: startProgress(a.Err, "produced", a.Terminal && !f.quiet && !typed)}
 	err = p.run(ctx)
 	p.progress.finish(!f.quiet)
 	return err
