@@ -91,6 +91,7 @@ func (s Source) String() string {
 type Synonym struct {
 	Name   string
 	Factor int64 // what one unit of the synonym's value is worth: 1, or 60,000 for minutes against milliseconds
+	Null   bool  // the first synonym has no default of its own
 }
 
 // Definition is one row of the table. It is immutable.
@@ -128,7 +129,7 @@ type Parsed struct {
 // ReadOnly tells whether the value can only be set at the start.
 func (d *Definition) ReadOnly() bool { return d.Scope == ScopeBroker && !d.Dynamic }
 
-// Synonym is one line of a DescribeConfigs entry.
+// SynonymValue is one line of a DescribeConfigs entry.
 type SynonymValue struct {
 	Name   string
 	Value  string

@@ -1,0 +1,211 @@
+package config
+
+import (
+	"strconv"
+	"time"
+)
+
+// Resolver finds the values of topics and of the broker through all places where they may stand. It is
+// immutable and safe for concurrent use; when dynamic configs change a new one is made.
+type Resolver struct {
+	static       Settings
+	dynamic      map[string]string // of this broker
+	dynamicAll   map[string]string // of all brokers
+	defaultTopic *Topic
+}
+
+// NewResolver returns a resolver over the static settings of b and the dynamic configs of all brokers and
+// of this one. It keeps the maps, which must not change any more.
+func NewResolver(b *Broker, dynamicAll, dynamicBroker map[string]string) *Resolver {
+	r := &Resolver{static: b.settings, dynamic: dynamicBroker, dynamicAll: dynamicAll}
+	r.defaultTopic = r.parseTopic(nil)
+	return r
+}
+
+// found is a value in one place. It has the form of the topic's config, also where an older synonym in
+// larger units holds it.
+type found struct {
+	SynonymValue
+	parsed Parsed
+}
+
+// search returns the values of a topic's config, nearest first, the default last. A value that does not
+// parse, such as one that an older program took, is passed over.
+func (r *Resolver) search(d *Definition, overrides map[string]string) []found {
+	var all []found
+	add := func(definition *Definition, factor int64, values map[string]string, source Source) {
+		value, ok := values[definition.Name]
+		if !ok {
+			return
+		}
+		if parsed, err := definition.parse(value); err == nil {
+			parsed.Number = scale(parsed.Number, factor)
+			all = append(all, found{SynonymValue{Name: definition.Name, Value: value, Source: source}, parsed})
+		}
+	}
+	add(d, 1, overrides, SourceTopic)
+	for _, place := range []struct {
+		values map[string]string
+		source Source
+	}{{r.dynamic, SourceDynamicBroker}, {r.dynamicAll, SourceDynamicDefaultBroker}} {
+		for _, s := range d.Synonyms {
+			add(BrokerDefinition(s.Name), s.Factor, place.values, place.source)
+		}
+	}
+	for _, s := range d.Synonyms {
+		if setting, ok := r.static[s.Name]; ok {
+			add(BrokerDefinition(s.Name), s.Factor, map[string]string{s.Name: setting.Value}, SourceStaticBroker)
+		}
+	}
+	return all
+}
+
+// topicValue returns the value that counts.
+func (r *Resolver) topicValue(name string, overrides map[string]string) Parsed {
+	d := TopicDefinition(name)
+	if all := r.search(d, overrides); len(all) > 0 {
+		return all[0].parsed
+	}
+	return d.defaultValue()
+}
+
+// Topic returns the values that count for a topic with these overrides. Without overrides it returns the
+// same Topic each time and costs nothing.
+func (r *Resolver) Topic(overrides map[string]string) *Topic {
+	if len(overrides) == 0 {
+		return r.defaultTopic
+	}
+	return r.parseTopic(overrides)
+}
+
+func (r *Resolver) parseTopic(overrides map[string]string) *Topic {
+	value := func(name string) Parsed { return r.topicValue(name, overrides) }
+	number := func(name string) int64 { return value(name).Number }
+	duration := func(name string) time.Duration { return milliseconds(number(name)) }
+	t := &Topic{
+		Compression:                 compressionOf(value("compression.type").Text),
+		CompressionGzipLevel:        int(number("compression.gzip.level")),
+		CompressionLZ4Level:         int(number("compression.lz4.level")),
+		CompressionZstdLevel:        int(number("compression.zstd.level")),
+		MessageBytesMax:             int(number("max.message.bytes")),
+		DecompressedMessageBytesMax: int(number("max.decompressed.message.bytes")),
+		LogAppendTime:               value("message.timestamp.type").Text == "LogAppendTime",
+		TimestampBeforeMaxMS:        number("message.timestamp.before.max.ms"),
+		TimestampAfterMaxMS:         number("message.timestamp.after.max.ms"),
+		MinInsyncReplicas:           int(number("min.insync.replicas")),
+		UncleanLeaderElection:       value("unclean.leader.election.enable").Bool,
+		RetentionBytes:              number("retention.bytes"),
+		RetentionAge:                -1,
+		SegmentBytes:                number("segment.bytes"),
+		SegmentAge:                  duration("segment.ms"),
+		SegmentJitter:               duration("segment.jitter.ms"),
+		FlushMessages:               number("flush.messages"),
+		FlushInterval:               duration("flush.ms"),
+		FileDeleteDelay:             duration("file.delete.delay.ms"),
+		DeleteRetention:             duration("delete.retention.ms"),
+		MinCleanableDirtyRatio:      value("min.cleanable.dirty.ratio").Double,
+		MinCompactionLag:            duration("min.compaction.lag.ms"),
+		MaxCompactionLag:            duration("max.compaction.lag.ms"),
+	}
+	for _, policy := range value("cleanup.policy").List {
+		t.CleanupDelete = t.CleanupDelete || policy == "delete"
+	}
+	if age := number("retention.ms"); age >= 0 {
+		t.RetentionAge = milliseconds(age)
+	}
+	return t
+}
+
+func compressionOf(text string) Compression {
+	switch text {
+	case "uncompressed":
+		return CompressionUncompressed
+	case "gzip":
+		return CompressionGzip
+	case "snappy":
+		return CompressionSnappy
+	case "lz4":
+		return CompressionLZ4
+	case "zstd":
+		return CompressionZstd
+	}
+	return CompressionProducer
+}
+
+// DescribeTopic returns every config of a topic with these overrides, in the order of names.
+func (r *Resolver) DescribeTopic(overrides map[string]string) []Entry {
+	entries := make([]Entry, 0, len(TopicDefinitions()))
+	for _, d := range TopicDefinitions() {
+		all := r.search(d, overrides)
+		var synonyms []SynonymValue
+		for _, f := range all {
+			synonyms = append(synonyms, f.SynonymValue)
+		}
+		// Kafka lists the default under the broker's name, and only where that has one.
+		if len(d.Synonyms) > 0 {
+			if s := BrokerDefinition(d.Synonyms[0].Name); !s.Null {
+				synonyms = append(synonyms, SynonymValue{Name: s.Name, Value: s.Default, Source: SourceDefault})
+			}
+		}
+		e := d.entry(synonyms)
+		if len(all) > 0 {
+			e.Value, e.Source = d.shown(&all[0]), all[0].Source
+		} else {
+			e.Value, e.Null, e.Source = d.Default, d.Null, SourceDefault
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}
+
+// shown is the value as it was written, and for an older synonym the number that it comes to.
+func (d *Definition) shown(f *found) string {
+	if s := BrokerDefinition(f.Name); f.Source != SourceTopic && len(d.Synonyms) > 1 && s != nil && s.Name != d.Synonyms[0].Name {
+		return strconv.FormatInt(f.parsed.Number, 10)
+	}
+	return f.Value
+}
+
+// entry fills what does not depend on the value, and hides what is sensitive.
+func (d *Definition) entry(synonyms []SynonymValue) Entry {
+	if d.Sensitive {
+		for i := range synonyms {
+			synonyms[i].Value, synonyms[i].Null = "", true
+		}
+	}
+	return Entry{Definition: d, Name: d.Name, ReadOnly: d.ReadOnly(), Sensitive: d.Sensitive, Type: d.Type, Doc: d.Doc, Synonyms: synonyms}
+}
+
+// DescribeBroker returns, in the order of names, every setting of this broker (own), or the dynamic
+// configs of all brokers that are set.
+func (r *Resolver) DescribeBroker(own bool) []Entry {
+	var entries []Entry
+	for _, d := range BrokerDefinitions() {
+		var synonyms []SynonymValue
+		add := func(value string, ok bool, source Source) {
+			if ok {
+				synonyms = append(synonyms, SynonymValue{Name: d.Name, Value: value, Source: source})
+			}
+		}
+		if own {
+			value, ok := r.dynamic[d.Name]
+			add(value, ok, SourceDynamicBroker)
+		}
+		value, ok := r.dynamicAll[d.Name]
+		if !own && !ok {
+			continue
+		}
+		add(value, ok, SourceDynamicDefaultBroker)
+		setting, ok := r.static[d.Name]
+		add(setting.Value, ok, SourceStaticBroker)
+		add(d.Default, !d.Null, SourceDefault)
+		e := d.entry(synonyms)
+		if len(synonyms) > 0 {
+			e.Value, e.Null, e.Source = synonyms[0].Value, synonyms[0].Null, synonyms[0].Source
+		} else {
+			e.Null, e.Source = true, SourceDefault
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"math"
+)
+
+// brokerTable lists the settings of brokers, without the defaults of topics, which come from the topics'.
+func brokerTable() []*Definition {
+	var list []*Definition
+	list = append(list, brokerIdentity()...)
+	list = append(list, brokerTopics()...)
+	list = append(list, brokerNetwork()...)
+	list = append(list, brokerOwn()...)
+	for _, d := range list {
+		d.Scope = ScopeBroker
+		d.Standing = Effective
+		if d.Importance == 0 {
+			d.Importance = Medium
+		}
+	}
+	return list
+}
+
+func ranked(importance Importance, d *Definition) *Definition {
+	d.Importance = importance
+	return d
+}
+
+func limited(name string, t Type, value string, low, high int64, doc string) *Definition {
+	check, valid := between(low, high)
+	return &Definition{Name: name, Type: t, Default: value, Check: check, Valid: valid, Doc: doc}
+}
+
+func brokerIdentity() []*Definition {
+	return []*Definition{
+		ranked(High, numbered("node.id", Int, "1", 0, "", "The id of this broker, unlike that of any other in the cluster. The data directory remembers it.")),
+		ranked(High, &Definition{Name: "broker.id", Type: Int, Null: true,
+			Doc: "The older name of node.id. Where both are set they must be equal."}),
+		{Name: "broker.rack", Type: String, Null: true, Doc: "The rack or zone of this broker, told to clients."},
+		ranked(High, &Definition{Name: "log.dirs", Type: List, Null: true,
+			Doc: "The data directory. One directory is possible. Where it is not set, log.dir counts."}),
+		ranked(High, &Definition{Name: "log.dir", Type: String, Default: "millrace-data",
+			Doc: "The data directory, where log.dirs is not set. A relative one begins at the working directory."}),
+		ranked(High, &Definition{Name: "listeners", Type: List, Default: "PLAINTEXT://127.0.0.1:9092",
+			Doc: "The addresses to listen on, as NAME://HOST:PORT. An empty host or 0.0.0.0 means every address of the machine, and then advertised.listeners must be set."}),
+		ranked(High, &Definition{Name: "advertised.listeners", Type: List, Null: true,
+			Doc: "The addresses that clients are told to connect to, as NAME://HOST:PORT, by the name of the listener that they came through. Where one is not set it is that of listeners; the default listener is advertised as localhost."}),
+		ranked(Low, &Definition{Name: "listener.security.protocol.map", Type: String,
+			Default: "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+			Doc:     "The protocol of each listener, as NAME:PROTOCOL. PLAINTEXT is the only protocol so far."}),
+	}
+}
+
+func brokerTopics() []*Definition {
+	return []*Definition{
+		limited("num.partitions", Int, "1", 1, 100_000, "How many partitions a topic gets that does not say so itself."),
+		limited("default.replication.factor", Int, "1", 1, math.MaxInt16, "How many replicas a partition gets where its topic does not say so itself."),
+		ranked(High, &Definition{Name: "auto.create.topics.enable", Type: Bool, Default: "true",
+			Doc: "Whether a topic is made when a client asks for the metadata of one that does not exist, and allows it."}),
+		ranked(High, &Definition{Name: "delete.topic.enable", Type: Bool, Default: "true", Doc: "Whether topics can be deleted."}),
+		numbered("log.retention.check.interval.ms", Long, "300000", 1, "", "How often segments are looked at for deletion by retention."),
+		ranked(Low, numbered("producer.id.expiration.ms", Int, "86400000", 1, "",
+			"How long a partition remembers an idempotent producer that sends nothing.")),
+	}
+}
+
+func brokerNetwork() []*Definition {
+	overrides := func(v Parsed) error {
+		_, err := parseOverrides(v.Text)
+		return err
+	}
+	return []*Definition{
+		ranked(High, limited("socket.request.max.bytes", Int, "104857600", 1024, math.MaxInt32,
+			"The largest request; a larger one closes its connection.")),
+		numbered("queued.max.request.bytes", Long, "268435456", 1024, "",
+			"How many bytes of requests may be in the broker at once, of all connections. Beyond it no more is read from sockets until some are answered."),
+		limited("fetch.max.bytes", Int, "57671680", 1024, math.MaxInt32, "The most bytes that one fetch is answered with, whatever the client asks for."),
+		limited("max.incremental.fetch.session.cache.slots", Int, "1000", 0, 1_000_000, "How many fetch sessions are kept for clients."),
+		numbered("connections.max.idle.ms", Long, "600000", -1, "",
+			"How long a connection may be idle before it is closed; -1 keeps it forever."),
+		limited("max.connections", Int, "2147483647", 1, math.MaxInt32,
+			"How many connections there may be at once. The limit of open files bounds them besides."),
+		limited("max.connections.per.ip", Int, "2147483647", 0, math.MaxInt32, "How many connections one address may have at once."),
+		checked(&Definition{Name: "max.connections.per.ip.overrides", Type: String, Default: "",
+			Doc: "Limits of single addresses, as ADDRESS:COUNT,ADDRESS:COUNT. Addresses are numbers, host names are not looked up."},
+			overrides, "ADDRESS:COUNT,..."),
+	}
+}
+
+func brokerOwn() []*Definition {
+	backend, backendValid := oneOf("auto", "ring", "posix")
+	level, levelValid := oneOf("debug", "info", "warn", "error")
+	format, formatValid := oneOf("auto", "text", "json")
+	admin := func(v Parsed) error {
+		if v.Text == "" {
+			return nil
+		}
+		_, _, err := splitHostPort(v.Text)
+		return err
+	}
+	list := []*Definition{
+		checked(&Definition{Name: "millrace.io.backend", Type: String, Default: "auto",
+			Doc: "How files are written: 'ring' through io_uring, 'posix' by plain calls, 'auto' as a probe of the data directory finds. Force one to measure it, or where the probe is wrong."},
+			backend, backendValid),
+		limited("millrace.net.loops", Int, "0", 0, 1024,
+			"How many event loops serve connections; 0 takes half of the CPUs. The program cannot know how many CPUs clients on the same machine need."),
+		checked(&Definition{Name: "millrace.admin.listen", Type: String, Default: "127.0.0.1:9644",
+			Doc: "The address of /metrics, /healthz, /readyz and profiles, as HOST:PORT; empty for none."}, admin, "HOST:PORT"),
+		limited("millrace.produce.decoded.bytes.max", Long, "67108864", 1<<20, math.MaxInt32,
+			"How large one produced batch may get when it is decompressed; a larger one is answered with MESSAGE_TOO_LARGE. It counts against queued.max.request.bytes while it is decoded."),
+		limited("millrace.net.outbound.bytes.max", Long, "4194304", 64<<10, math.MaxInt32,
+			"How many bytes of answers may wait in one connection before no more requests are read from it. One answer may pass it."),
+		limited("millrace.net.slow.reader.ms", Long, "60000", 100, math.MaxInt32,
+			"How long a client may take nothing of what is waiting for it before it is cut off."),
+		{Name: "millrace.meta.fsync", Type: Bool, Default: "true",
+			Doc: "Whether changes of topics and settings are synced to disk before they are answered. Without it a power cut may take the newest of them; a killed process takes none."},
+		checked(&Definition{Name: "millrace.log.level", Type: String, Default: "info", Doc: "What is logged at least."}, level, levelValid),
+		checked(&Definition{Name: "millrace.log.format", Type: String, Default: "auto",
+			Doc: "The form of the log: 'auto' is text on a terminal and JSON otherwise."}, format, formatValid),
+	}
+	for _, d := range list {
+		d.Importance = Low
+	}
+	return list
+}
+
+// parseOverrides reads ADDRESS:COUNT,...; the count stands after the last colon, so that IPv6 addresses
+// need no brackets.
+func parseOverrides(text string) (map[string]int, error) {
+	overrides := map[string]int{}
+	for element := range splitList(text) {
+		address, count, ok := cutLast(element, ':')
+		n, isNumber := parseNumber(count, Int)
+		if !ok || !isNumber || n < 0 {
+			return nil, fmt.Errorf("%q is not ADDRESS:COUNT", element)
+		}
+		ip, err := parseAddress(address)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not an address", address)
+		}
+		overrides[ip] = int(n)
+	}
+	return overrides, nil
+}
