@@ -22,6 +22,7 @@ const (
 	enterGetEvents = 1 << 0
 
 	registerProbe    = 8
+	registerWorkers  = 19 // Linux 5.15
 	probeOpSupported = 1 << 0
 
 	mmapQueues  = 0
