@@ -146,6 +146,15 @@ func (i *Image) BrokerConfigs(scope int32) *ConfigResource {
 	return &ConfigResource{}
 }
 
+// BrokerConfigVersion returns a number that rises with each change of dynamic broker configs of any scope.
+func (i *Image) BrokerConfigVersion() uint64 {
+	var version uint64
+	for _, c := range i.brokerConfigs { // resources are never removed, see alterBroker
+		version += c.Version
+	}
+	return version
+}
+
 // BrokerConfigScopes returns the scopes that have dynamic configs, in ascending order.
 func (i *Image) BrokerConfigScopes() []int32 {
 	return sortedKeys(i.brokerConfigs)
