@@ -53,7 +53,7 @@ func (l epochList) truncateStart(logStart int64) epochList {
 }
 
 // truncateEnd drops the epochs that begin at or above the log end, but keeps the newest known epoch: it was
-// announced, even if it wrote nothing that stayed.
+// announced, even if it wrote nothing that stayed. It also serves after appends that failed.
 func (l epochList) truncateEnd(logEnd int64) epochList {
 	newest := l.latest()
 	for len(l) > 0 && l[len(l)-1].start >= logEnd {

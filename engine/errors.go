@@ -33,3 +33,11 @@ var (
 	// ErrNotEmpty: a data directory belongs to something else.
 	ErrNotEmpty = errors.New("directory is not empty")
 )
+
+// What a walk finds wrong with the index rather than with the data.
+var (
+	errBadLanding = errors.New("index entry does not point to an append or block")
+	errThinIndex  = errors.New("index entries are missing")
+)
+
+func isNeedsLoad(err error) bool { return errors.Is(err, ErrNeedsLoad) }

@@ -154,3 +154,21 @@ func (x *segmentIndex) unflushed(dst []indexEntry) []indexEntry {
 	x.queued = false
 	return dst
 }
+
+// replace takes over the entries of a scan of the whole segment. What came in meanwhile, above the scan, is
+// kept.
+func (x *segmentIndex) replace(scan *segmentIndex) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	above := int64(segmentHeaderSize)
+	if n := len(scan.entries); n > 0 {
+		above = scan.entries[n-1].position
+	}
+	n := sort.Search(len(x.entries), func(i int) bool { return x.entries[i].position > above })
+	x.entries = append(scan.entries, x.entries[n:]...)
+	x.from, x.flushed, x.queued = segmentHeaderSize, 0, true
+	if len(x.entries) > 0 {
+		x.last = max(x.last, x.entries[len(x.entries)-1].position)
+	}
+	x.last = max(x.last, segmentHeaderSize)
+}

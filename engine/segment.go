@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
+
+	"millrace/engine/model"
 )
 
 // segment is one file of a shard's log. What readers use is atomic; the fields of the writer belong to
@@ -29,16 +32,22 @@ type segment struct {
 	sealed           atomic.Bool
 	removed          atomic.Bool // no longer part of the log
 
-	synced   atomic.Int64 // bytes known to be durable
-	anchored atomic.Bool  // the file's directory entry is durable
-	handle   atomic.Pointer[handle]
-	opening  sync.Mutex // held by who opens the file; never taken on an event loop
-	index    segmentIndex
+	synced     atomic.Int64 // bytes known to be durable
+	anchored   atomic.Bool  // the file's directory entry is durable
+	recorded   atomic.Bool  // as sealed in the index store
+	allocated  atomic.Int64 // end of the preallocated space
+	allocating atomic.Bool  // waits for the allocator
+	handle     atomic.Pointer[handle]
+	opening    sync.Mutex // held by who opens the file; never taken on an event loop
+	index      segmentIndex
 
 	// The writer's.
-	written   atomic.Int64 // end of what is written, published or not
-	staleEnd  int64        // a failed write may have left bytes up to here
-	allocated int64        // end of the preallocated space
+	written     atomic.Int64 // end of what is written, published or not
+	staleEnd    int64        // a failed write may have left bytes up to here
+	tail        int64        // where the next append goes, written or not
+	writtenNext int64        // offset after the last written record
+	previous    *segment     // the active one before it
+	unsynced    bool         // in the shard's list; guarded by the shard's mu
 }
 
 func newSegment(sh *Shard, h *segmentHeader, path string) *segment {
@@ -49,6 +58,7 @@ func newSegment(sh *Shard, h *segmentHeader, path string) *segment {
 	s.published.Store(segmentHeaderSize)
 	s.written.Store(segmentHeaderSize)
 	s.next.Store(h.BaseOffset)
+	s.tail, s.writtenNext = segmentHeaderSize, h.BaseOffset
 	s.maxTimestamp.Store(noTimestamp)
 	s.maxTimestampBase.Store(-1)
 	s.lastWritten.Store(h.Created)
@@ -121,3 +131,41 @@ func (s *segment) header() segmentHeader {
 	}
 }
 
+// indexAppend notes an append at a position in the index and in the segment's largest timestamp. b is the
+// stored append.
+func (s *segment) indexAppend(e *entry, b []byte, position int64) {
+	before := s.maxTimestamp.Load()
+	queue := s.index.add(indexEntry{offset: e.base, position: position, maxBefore: before})
+	if len(b) > indexStride {
+		before = max(before, e.maxTimestamp)
+		for pos := nextBlock(b, 0); pos != 0; pos = nextBlock(b, pos) {
+			at := indexEntry{offset: firstOffset(b[pos:]), position: position + int64(pos), maxBefore: before, block: true}
+			queue = s.index.add(at) || queue
+		}
+	}
+	s.noteTimestamp(e.maxTimestamp, e.base)
+	if queue {
+		s.shard.store.indexer.enqueue(s)
+	}
+}
+
+// nextBlock returns the position in the append b of the block after the one at pos, 0 after the last. With
+// pos 0 it begins after the first block, which the append's own header stands for.
+func nextBlock(b []byte, pos int) int {
+	if pos == 0 {
+		pos = model.HeaderSize
+	}
+	var block model.BlockHeader
+	if pos >= len(b) || block.Parse(b[pos:]) != nil || block.Last {
+		return 0
+	}
+	if pos += block.Size(); pos+model.BlockHeaderSize+8 > len(b) {
+		return 0
+	}
+	return pos
+}
+
+// firstOffset returns the offset of the first record of the block that b begins with.
+func firstOffset(b []byte) int64 {
+	return int64(binary.BigEndian.Uint64(b[model.BlockHeaderSize:]))
+}

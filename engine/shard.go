@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -37,6 +38,7 @@ type Shard struct {
 	watchers      atomic.Uint64 // a bit for each loop
 	list          atomic.Pointer[segmentList]
 	cursors       cursorCache
+	flushWaits    atomic.Bool // its flush.ms runs
 
 	// mu guards what follows. It is held for work in memory only.
 	mu        sync.Mutex
@@ -46,11 +48,13 @@ type Shard struct {
 	next      int64  // offset of the next append
 	epochs    epochList
 	producers producerTable
-	pending   []*chunk // taken by the writer and not finished, oldest first
-	syncing   int      // of them, waiting for the syncer
-	queued    bool     // in the writer's queue
-	exclusive bool     // a truncation or a drop keeps appends out
-	rollAsked bool     // the writer should seal the active segment
+	pending   []*chunk        // taken by the writer and not finished, oldest first
+	syncing   int             // of them, waiting for the syncer
+	queued    bool            // in the writer's queue
+	exclusive bool            // a truncation or a drop keeps appends out
+	rolling   bool            // the writer seals it
+	rollAsked []chan struct{} // the writer should seal the active segment and close these
+	unsynced  []*segment      // have bytes that may not be durable, oldest first
 	topicName string
 
 	// maintain serialises checkpoints, retention, DeleteRecords, truncation and the drop. It is held over
@@ -61,7 +65,7 @@ type Shard struct {
 	// The writer's, or of a holder of the exclusive section.
 	active     *segment
 	nextNumber uint64
-	made       bool        // the directory exists
+	dirMade    atomic.Bool // the directory exists
 	anchored   atomic.Bool // and its entry is durable
 	unflushed  int64       // records written since the last sync
 }
@@ -198,4 +202,17 @@ func (sh *Shard) setQuarantine(err error) {
 		sh.store.metrics.QuarantinedShards.Add(1)
 	}
 	sh.store.log.Error("shard quarantined", "shard", sh.id.String(), "topic", sh.topicName, "err", err)
+}
+
+// newShard makes an empty shard in memory.
+func newShard(s *Store, id model.ShardID) *Shard {
+	sh := &Shard{id: id, identity: id.Identity(), store: s, dir: filepath.Join(s.opts.Dir, id.String())}
+	sh.writer = s.writers[sh.identity%uint32(len(s.writers))]
+	sh.idle = sync.NewCond(&sh.mu)
+	sh.producers.max = s.opts.ProducersMax
+	sh.leaderEpoch.Store(-1)
+	sh.list.Store(&segmentList{})
+	sh.nextNumber = 1
+	sh.SetConfig(ShardConfig{})
+	return sh
 }

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// keeper is the goroutine that takes checkpoints, keeps retention and forgets silent producers.
+type keeper struct {
+	store *Store
+	wake  chan struct{}
+	stop  chan struct{}
+
+	mu    sync.Mutex
+	dirty []dirtyShard // changed since their last checkpoint
+
+	clock clockWatch
+}
+
+type dirtyShard struct {
+	shard *Shard
+	since time.Time
+}
+
+func newKeeper(s *Store) *keeper {
+	return &keeper{store: s, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+}
+
+func (k *keeper) kick() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// changed takes note of a shard that needs a checkpoint.
+func (k *keeper) changed(sh *Shard) {
+	k.mu.Lock()
+	k.dirty = append(k.dirty, dirtyShard{sh, time.Now()})
+	k.mu.Unlock()
+}
+
+func (k *keeper) run() {
+	o := &k.store.opts
+	tick := min(max(o.CheckpointInterval/8, 10*time.Millisecond), time.Second)
+	checkpoints := time.NewTicker(tick)
+	retention := time.NewTicker(max(o.RetentionCheckInterval, time.Millisecond))
+	expiry := time.NewTicker(min(max(o.ProducerExpiration/16, 100*time.Millisecond), 10*time.Minute))
+	defer checkpoints.Stop()
+	defer retention.Stop()
+	defer expiry.Stop()
+	for {
+		select {
+		case <-k.stop:
+			return
+		case <-k.wake:
+			k.checkpointDue(time.Now())
+		case <-checkpoints.C:
+			k.checkpointDue(time.Now())
+		case <-retention.C:
+			k.retain()
+		case <-expiry.C:
+			k.expireProducers()
+		}
+	}
+}
+
+// checkpointDue takes the checkpoints whose time, or number of bytes, has come.
+func (k *keeper) checkpointDue(now time.Time) {
+	var due []*Shard
+	k.mu.Lock()
+	kept := k.dirty[:0]
+	for _, d := range k.dirty {
+		if d.shard.checkpoint.bytes.Load() >= k.store.opts.CheckpointBytes || now.Sub(d.since) >= k.store.opts.CheckpointInterval {
+			due = append(due, d.shard)
+		} else {
+			kept = append(kept, d)
+		}
+	}
+	clear(k.dirty[len(kept):])
+	k.dirty = kept
+	k.mu.Unlock()
+	if len(due) == 0 {
+		return
+	}
+	if err := k.checkpointAll(due); err != nil {
+		k.store.log.Error("checkpoint failed", "shards", len(due), "err", err)
+	}
+}
+
+// expireProducers forgets producers that have been silent too long.
+func (k *keeper) expireProducers() {
+	before := k.store.opts.Now().Add(-k.store.opts.ProducerExpiration).UnixMilli()
+	for _, sh := range k.store.all() {
+		sh.mu.Lock()
+		n := len(sh.producers.dropped)
+		sh.producers.expire(before)
+		changed := len(sh.producers.dropped) != n
+		sh.mu.Unlock()
+		if changed {
+			sh.noteChanged(0)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"millrace/diskio"
+)
+
+// enter keeps appends out and waits until nothing is under way. leave lets them in again.
+func (sh *Shard) enter() error {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.deleted.Load() {
+		return ErrShardDeleted
+	}
+	for sh.exclusive {
+		sh.idle.Wait()
+	}
+	sh.exclusive = true
+	for sh.busyLocked() {
+		sh.idle.Wait()
+	}
+	return nil
+}
+
+func (sh *Shard) leave() {
+	sh.mu.Lock()
+	sh.exclusive = false
+	sh.idle.Broadcast()
+	sh.mu.Unlock()
+}
+
+// Truncate ends the log at the append that holds offset: that append and all behind it are gone, also from
+// producer states and leader epochs; appends under way are finished first and new ones answered
+// ErrBackpressure meanwhile. At or above the log end it does nothing. No file is made shorter: the segment is
+// sealed at the cut, and a new one, durable before Truncate returns, holds the base offset by which the rest
+// does not exist. ErrOffsetOutOfRange: offset is below the log start. It blocks.
+func (sh *Shard) Truncate(offset int64) error {
+	if err := sh.unusable(); err != nil {
+		return err
+	}
+	sh.maintain.Lock()
+	defer sh.maintain.Unlock()
+	if err := sh.enter(); err != nil {
+		return err
+	}
+	defer sh.leave()
+	if offset >= sh.logEnd.Load() {
+		return nil
+	}
+	if offset < sh.logStart.Load() {
+		return fmt.Errorf("truncate to %d: %w: log start %d", offset, ErrOffsetOutOfRange, sh.logStart.Load())
+	}
+	if err := sh.store.markUnclean(); err != nil {
+		return err
+	}
+	return sh.truncateTo(offset)
+}
+
+func (sh *Shard) truncateTo(offset int64) error {
+	list := sh.list.Load()
+	i := list.find(offset)
+	s := list.segments[i]
+	cut, position, err := sh.findCut(s, offset)
+	if err != nil {
+		return fmt.Errorf("truncate to %d: %w", offset, err)
+	}
+	previous := sh.active
+	if err := sh.roll(cut, sh.store.nowMillis()); err != nil {
+		return fmt.Errorf("truncate to %d: %w", offset, err)
+	}
+	var group syncGroup
+	group.add(sh)
+	if err := group.sync(sh.store); err != nil {
+		sh.active = previous
+		return err
+	}
+	gone := list.segments[i+1:]
+	kept := append([]*segment(nil), list.segments[:i+1]...)
+	if cut == s.base && i > 0 {
+		gone, kept = list.segments[i:], kept[:i]
+	}
+	if err := sh.commitCut(s, cut, gone); err != nil {
+		return err
+	}
+	sh.mu.Lock()
+	s.sealed.Store(true)
+	s.next.Store(cut)
+	s.published.Store(position)
+	sh.next = cut
+	sh.producers.truncate(cut)
+	sh.epochs = sh.epochs.truncateEnd(cut)
+	sh.highWatermark.Store(min(sh.highWatermark.Load(), cut))
+	sh.logEnd.Store(cut)
+	sh.active.previous = nil
+	sh.list.Store(&segmentList{append(kept, sh.active)})
+	sh.mu.Unlock()
+	s.index.truncate(position)
+	sh.cursors.forget(s)
+	sh.remeasure(s)
+	for _, g := range gone {
+		sh.discard(g)
+	}
+	sh.noteChanged(0)
+	sh.notify()
+	return nil
+}
+
+// findCut returns base offset and position of the append that holds offset.
+func (sh *Shard) findCut(s *segment, offset int64) (cut, position int64, err error) {
+	for range 2 {
+		var sp Span
+		sp.Offset = offset
+		err = sh.readSegment(&sp, s, 1, true)
+		if err == nil {
+			defer sp.Release()
+			if sp.AtBlock {
+				return sp.Header.BaseOffset, sp.walk.headerPosition, nil
+			}
+			return sp.Header.BaseOffset, sp.start, nil
+		}
+		if !errors.Is(err, errBadLanding) && !errors.Is(err, errThinIndex) {
+			return 0, 0, err
+		}
+		if err := sh.rebuildIndex(s); err != nil {
+			return 0, 0, err
+		}
+	}
+	return 0, 0, err
+}
+
+// commitCut records the cut: until the next checkpoint recovery begins at the new segment.
+func (sh *Shard) commitCut(s *segment, cut int64, gone []*segment) error {
+	store := sh.store
+	store.catalogue.Lock()
+	defer store.catalogue.Unlock()
+	b := store.index.db.NewBatch()
+	// The checkpoint may stand behind the cut. Without one recovery scans everything, until the next
+	// checkpoint, which is due at once.
+	b.Delete(appendShardKey(nil, keyCheckpoint, sh.id), nil)
+	b.Delete(appendSegmentKey(nil, sh.id, s.number), nil)
+	dropIndex(b, s, cut)
+	for _, g := range gone {
+		b.Delete(appendSegmentKey(nil, sh.id, g.number), nil)
+		dropIndex(b, g, 0)
+	}
+	sh.checkpoint.version.Add(1)
+	s.recorded.Store(false)
+	if err := store.index.commit(b, true); err != nil {
+		return fmt.Errorf("%w: %w", ErrStorage, err)
+	}
+	return nil
+}
+
+// remeasure finds the largest timestamp of a segment that lost its end.
+func (sh *Shard) remeasure(s *segment) {
+	h, err := sh.store.handles.openSegment(s)
+	if err != nil {
+		return
+	}
+	defer h.release()
+	limit := s.published.Load()
+	mapping, err := h.mapTo(limit)
+	if err != nil {
+		return
+	}
+	scan := headerScan{segment: s, mapping: mapping, limit: limit, position: segmentHeaderSize}
+	if err := diskio.Guard(&scan); err != nil {
+		sh.store.log.Error("segment is damaged", "segment", s.path, "position", scan.position, "err", err)
+		return
+	}
+	s.maxTimestamp.Store(scan.latest)
+	s.maxTimestampBase.Store(scan.latestBase)
+}
+
+// drop deletes the shard: what waits fails, its entries leave the index store durably, and its directory is
+// renamed, to be removed after the delay.
+func (sh *Shard) drop() error {
+	sh.maintain.Lock()
+	defer sh.maintain.Unlock()
+	if err := sh.enter(); err != nil {
+		return nil // dropped before
+	}
+	sh.mu.Lock()
+	sh.deleted.Store(true)
+	sh.mu.Unlock()
+	sh.leave()
+	sh.notify()
+	store := sh.store
+	if sh.quarantine.Swap(nil) != nil {
+		store.metrics.QuarantinedShards.Add(-1)
+	}
+	store.catalogue.Lock()
+	sh.checkpoint.version.Add(1)
+	err := store.index.dropShard(sh.id)
+	store.catalogue.Unlock()
+	if err != nil {
+		return fmt.Errorf("drop shard %s: %w: %w", sh.id, ErrStorage, err)
+	}
+	list := sh.list.Load()
+	for _, s := range append(list.segments, sh.active) {
+		if s != nil && !s.removed.Swap(true) {
+			sh.cursors.forget(s)
+			store.handles.forget(s)
+		}
+	}
+	sh.mu.Lock()
+	sh.unsynced = nil
+	sh.mu.Unlock()
+	if !sh.dirMade.Load() {
+		return nil
+	}
+	aside := fmt.Sprintf("%s.%d%s", sh.dir, store.nowMillis(), deletedSuffix)
+	if err := store.fs.Rename(sh.dir, aside); err != nil {
+		return fmt.Errorf("drop shard %s: %w: %w", sh.id, ErrStorage, err)
+	}
+	if err := store.fs.SyncDir(store.opts.Dir); err != nil {
+		return store.fail(err)
+	}
+	store.log.Info("shard dropped", "shard", sh.id.String(), "topic", sh.topicName)
+	store.janitor.remove(aside, true, sh.config.Load().FileDeleteDelay)
+	return nil
+}
