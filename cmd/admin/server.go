@@ -1,0 +1,118 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Options configure a Server.
+type Options struct {
+	// Listen is the HOST:PORT to listen on; port 0 picks one.
+	Listen string
+	// Healthy returns why the broker cannot go on, nil while it can. It must not block.
+	Healthy func() error
+	// Ready returns why the broker takes no clients now, nil while it does. It must not block.
+	Ready  func() error
+	Logger *slog.Logger
+}
+
+// Server answers until Close.
+type Server struct {
+	http     *http.Server
+	registry *prometheus.Registry
+	address  string
+	served   sync.WaitGroup
+}
+
+// Start listens and returns. An address in use is named together with the remedy.
+func Start(o Options) (*Server, error) {
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, fmt.Errorf("admin endpoint %s: %w; end what uses the port (`ss -ltnp` shows it), or set millrace.admin.listen to another HOST:PORT, or to nothing for none", o.Listen, err)
+		}
+		return nil, fmt.Errorf("admin endpoint: %w", err)
+	}
+	s := &Server{address: listener.Addr().String(), registry: prometheus.NewRegistry()}
+	err = s.Export(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	s.http = &http.Server{
+		Handler:           s.handler(&o),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	s.served.Go(func() {
+		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			o.Logger.Error("admin endpoint ended", "err", err)
+		}
+	})
+	return s, nil
+}
+
+// Export adds to what /metrics shows. It may be called while the server runs.
+func (s *Server) Export(all ...prometheus.Collector) error {
+	for _, c := range all {
+		if err := s.registry.Register(c); err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Server) handler(o *Options) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.HandleFunc("GET /healthz", answer(o.Healthy))
+	mux.HandleFunc("GET /readyz", answer(o.Ready))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "millrace: /metrics /healthz /readyz /debug/pprof/\n")
+	})
+	return mux
+}
+
+// answer says ok, or 503 with the reason.
+func answer(state func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := state(); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, err)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	}
+}
+
+// Address returns HOST:PORT with the real port.
+func (s *Server) Address() string { return s.address }
+
+// Close answers what is being asked, until ctx is done, and waits for the end.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = s.http.Close()
+	}
+	s.served.Wait()
+	return err
+}

@@ -1,0 +1,309 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"millrace/cmd/admin"
+	"millrace/diskio"
+	"millrace/engine"
+	"millrace/kafka"
+	"millrace/meta"
+	"millrace/meta/cluster"
+	"millrace/meta/config"
+	"millrace/netio"
+	"millrace/perf"
+)
+
+// clusterMachine is the number of the cluster state among the machines of the Raft group. It stands in the
+// group's log and never changes.
+const clusterMachine uint8 = 1
+
+// Names in the data directory beside those of shards.
+const (
+	lockName = "broker.lock"
+	metaName = "meta"
+)
+
+// poolRetainBytes bounds the idle buffers that are kept for the next burst.
+const poolRetainBytes = 64 << 20
+
+// Broker is a running broker.
+type Broker struct {
+	config *config.Broker
+	log    *slog.Logger
+	ready  atomic.Bool
+	why    atomic.Pointer[string] // what is being done while not ready
+
+	admin   *admin.Server
+	lock    io.Closer
+	fs      diskio.FS
+	pool    *perf.Pool
+	store   *engine.Store
+	machine *cluster.Machine
+	meta    *meta.Node
+	shards  *shardKeeper
+	kafka   *kafka.Server
+	net     *netio.Server
+}
+
+// Open starts a broker and returns when clients can connect, or why they never will. It blocks for the
+// recovery of an unclean stop; ctx ends that. Everything that was started is ended again on an error.
+func Open(ctx context.Context, settings *config.Broker, log *slog.Logger) (*Broker, error) {
+	b := &Broker{config: settings, log: log, pool: perf.NewPool(poolRetainBytes), machine: cluster.NewMachine()}
+	if err := b.open(ctx); err != nil {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return nil, errors.Join(err, b.Close(stopping))
+	}
+	return b, nil
+}
+
+func (b *Broker) open(ctx context.Context) error {
+	if err := checkListeners(b.config, b.log); err != nil {
+		return err
+	}
+	b.stage("opening the data directory")
+	if err := b.openAdmin(); err != nil {
+		return err
+	}
+	if err := b.openDirectory(); err != nil {
+		return err
+	}
+	b.stage("recovering")
+	if err := b.openStores(ctx); err != nil {
+		return err
+	}
+	if err := b.checkOrphans(); err != nil {
+		return err
+	}
+	endpoints, err := resolvePorts(b.config)
+	if err != nil {
+		return err
+	}
+	b.stage("registering")
+	if err := b.join(ctx, endpoints); err != nil {
+		return err
+	}
+	b.stage("opening listeners")
+	if err := b.serve(endpoints); err != nil {
+		return err
+	}
+	b.ready.Store(true)
+	return nil
+}
+
+// stage is what /readyz says while the broker is not ready.
+func (b *Broker) stage(what string) { b.why.Store(&what) }
+
+// openDirectory makes the data directory, takes the lock and probes the file system.
+func (b *Broker) openDirectory() error {
+	dir := b.config.DataDir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("data directory: %w; set log.dirs (--data-dir) to one that can be written", err)
+	}
+	fs, err := diskio.Open(dir, diskio.Options{Backend: b.config.IOBackend, Logger: b.log})
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	b.fs = fs
+	b.lock, err = fs.Lock(filepath.Join(dir, lockName))
+	if errors.Is(err, diskio.ErrLocked) {
+		return fmt.Errorf("data directory %s is in use by another broker; stop that one, or start this one with another --data-dir", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("data directory: lock: %w", err)
+	}
+	return nil
+}
+
+// openStores opens engine and Raft group at once: each waits for syncs of its own.
+func (b *Broker) openStores(ctx context.Context) error {
+	opened := make(chan error, 1)
+	go func() {
+		var err error
+		b.meta, err = meta.Open(ctx, meta.Options{
+			Dir: filepath.Join(b.config.DataDir, metaName), NodeID: b.config.NodeID, Sync: b.config.MetaFsync,
+			Machines: map[uint8]meta.Machine{clusterMachine: b.machine}, Logger: b.log,
+		})
+		opened <- err
+	}()
+	var err error
+	b.store, err = engine.Open(ctx, engine.Options{
+		Dir: b.config.DataDir, FS: b.fs, Pool: b.pool, Logger: b.log,
+		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
+	})
+	metaErr := <-opened
+	if errors.Is(metaErr, meta.ErrIdentity) {
+		metaErr = fmt.Errorf("%w; or start with another --data-dir", metaErr)
+	}
+	if err := errors.Join(err, metaErr); err != nil {
+		return err
+	}
+	if b.admin != nil {
+		return b.admin.Export(admin.Engine(b.store.Metrics()), admin.Meta(b.meta, b.machine), admin.Pool(b.pool))
+	}
+	return nil
+}
+
+// checkOrphans refuses to make a new cluster over the shards of an old one: their topics would be unknown,
+// and taken for deleted ones.
+func (b *Broker) checkOrphans() error {
+	if found := b.store.Orphans(); len(found) > 0 && len(b.machine.Image().Brokers()) == 0 {
+		return fmt.Errorf("data directory %s holds %d shards, but no cluster state says which topics they are: %s is missing or new; "+
+			"put it back from where it was, or, to begin anew without these records, move the shard directories away or start with an empty --data-dir",
+			b.config.DataDir, len(found), filepath.Join(b.config.DataDir, metaName))
+	}
+	return nil
+}
+
+// join makes this broker a part of the cluster and its shards follow the cluster's state.
+func (b *Broker) join(ctx context.Context, endpoints []cluster.Endpoint) error {
+	client := cluster.NewClient(b.meta, clusterMachine, b.machine)
+	if !b.store.Clean() && b.machine.Image().TopicCount() > 0 {
+		// Readers may have seen records that the stop took: the new epoch makes them look where theirs ended.
+		raised, err := client.RaiseLeaderEpochs(ctx, cluster.RaiseLeaderEpochs{NodeID: b.config.NodeID})
+		if err = errors.Join(err, raised.Err()); err != nil {
+			return fmt.Errorf("raise leader epochs: %w", err)
+		}
+		if raised.Partitions > 0 {
+			b.log.Info("leader epochs raised after an unclean stop", "partitions", raised.Partitions)
+		}
+	}
+	b.shards = newShardKeeper(b.config, b.store, b.log)
+	b.machine.OnChange(b.shards.onChange)
+	if err := b.shards.removeOrphans(); err != nil {
+		return err
+	}
+	registration := cluster.RegisterBroker{ClusterID: b.meta.ClusterID(), NodeID: b.config.NodeID, Rack: b.config.Rack,
+		Endpoints: endpoints, Time: time.Now()}
+	rand.Read(registration.Incarnation[:])
+	registered, err := client.RegisterBroker(ctx, registration)
+	if err = errors.Join(err, registered.Err()); err != nil {
+		return fmt.Errorf("register broker: %w", err)
+	}
+	return nil
+}
+
+// serve lets clients in.
+func (b *Broker) serve(endpoints []cluster.Endpoint) error {
+	network := netio.Options{
+		Listeners: netListeners(b.config, endpoints), Loops: b.config.NetLoops,
+		FrameBytesMax: b.config.RequestBytesMax, InflightBytesMax: b.config.QueuedRequestBytesMax,
+		OutboundBytesMax: b.config.OutboundBytesMax, ConnectionsMax: b.config.ConnectionsMax,
+		ConnectionsMaxPerAddress: b.config.ConnectionsMaxPerAddress, ConnectionsMaxOverrides: b.config.ConnectionsMaxOverrides,
+		IdleTimeout: orNever(b.config.ConnectionsMaxIdle), SlowTimeout: b.config.SlowReader, Pool: b.pool, Logger: b.log,
+	}
+	network.EnsureDefaults()
+	var err error
+	b.kafka, err = kafka.New(kafka.Options{
+		NodeID: b.config.NodeID, Rack: b.config.Rack, Advertised: kafkaEndpoints(endpoints), Store: b.store, Cluster: b.machine,
+		Proposer: b.meta, ClusterCode: clusterMachine,
+		ProducerIDs: cluster.NewProducerIDs(cluster.NewClient(b.meta, clusterMachine, b.machine)),
+		Config:      b.config, DataDir: b.config.DataDir, Pool: b.pool, Logger: b.log, Loops: network.Loops,
+	})
+	if err != nil {
+		return err
+	}
+	b.store.SetSinks(b.kafka.Sinks())
+	network.Handler = b.kafka
+	if b.net, err = netio.Start(network); err != nil {
+		return listenHint(err)
+	}
+	if b.admin != nil {
+		return b.admin.Export(admin.Kafka(b.kafka), admin.Net(b.net.Metrics()))
+	}
+	return nil
+}
+
+// orNever makes a limit that is off one that is never reached.
+func orNever(d time.Duration) time.Duration {
+	if d <= 0 {
+		return math.MaxInt64
+	}
+	return d
+}
+
+// openAdmin starts the admin endpoint first, so that /readyz tells what a long start is doing.
+func (b *Broker) openAdmin() error {
+	if b.config.AdminListen == "" {
+		return nil
+	}
+	var err error
+	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Healthy: b.Healthy, Ready: b.Ready, Logger: b.log})
+	return err
+}
+
+// Ready returns why clients are not served now, nil while they are.
+func (b *Broker) Ready() error {
+	if b.ready.Load() {
+		return b.Healthy()
+	}
+	return errors.New(*b.why.Load())
+}
+
+// Healthy returns why the broker cannot go on in full, nil while it can.
+func (b *Broker) Healthy() error {
+	if !b.ready.Load() {
+		return nil // starting or stopping; the stores may not be there
+	}
+	return errors.Join(b.store.Failed(), b.meta.Failed())
+}
+
+// Addresses returns the address of each listener, with the real port.
+func (b *Broker) Addresses() []string { return b.net.Addresses() }
+
+// AdminAddress returns that of the admin endpoint, empty where there is none.
+func (b *Broker) AdminAddress() string {
+	if b.admin == nil {
+		return ""
+	}
+	return b.admin.Address()
+}
+
+// ClusterID returns the cluster's id.
+func (b *Broker) ClusterID() string { return b.meta.ClusterID() }
+
+// Close stops the broker: no more connections and requests are taken, answers that are due go out, and
+// everything is synced and closed. ctx bounds how long clients are waited for, not the closing of stores.
+func (b *Broker) Close(ctx context.Context) error {
+	b.stage("stopping")
+	b.ready.Store(false)
+	var errs []error
+	if b.net != nil {
+		if err := b.net.Stop(ctx); err != nil {
+			b.log.Warn("clients were cut off", "err", err)
+		}
+	}
+	if b.kafka != nil {
+		b.kafka.Close()
+	}
+	if b.meta != nil {
+		errs = append(errs, b.meta.Close())
+	}
+	if b.shards != nil {
+		b.shards.close()
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	if b.admin != nil {
+		errs = append(errs, b.admin.Close(ctx))
+	}
+	if b.fs != nil {
+		errs = append(errs, b.fs.Close())
+	}
+	if b.lock != nil {
+		errs = append(errs, b.lock.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"millrace/engine"
+	"millrace/engine/model"
+	"millrace/meta/cluster"
+	"millrace/meta/config"
+)
+
+// shardKeeper makes the engine's shards follow the cluster state: those that this node is a replica of
+// exist, with the epoch and configs of their topic; others do not.
+type shardKeeper struct {
+	nodeID   int32
+	settings *config.Broker
+	store    *engine.Store
+	log      *slog.Logger
+
+	resolver *config.Resolver // of the goroutine that applies changes
+
+	// Deleting a shard renames its directory, which may wait for the disk; the goroutine that applies
+	// changes must not.
+	mu      sync.Mutex
+	dropped []model.ShardID
+	wake    chan struct{}
+	ended   sync.WaitGroup
+}
+
+func newShardKeeper(settings *config.Broker, store *engine.Store, log *slog.Logger) *shardKeeper {
+	k := &shardKeeper{nodeID: settings.NodeID, settings: settings, store: store, log: log, wake: make(chan struct{}, 1)}
+	k.ended.Go(k.dropAll)
+	return k
+}
+
+// onChange carries out what the cluster state asks for. It runs on the goroutine that applies changes,
+// before their proposer is answered: a topic that was created can be written to at once.
+func (k *shardKeeper) onChange(d cluster.Delta) {
+	if k.resolver == nil || d.BrokerConfigs {
+		k.resolver = config.NewResolver(k.settings, brokerConfigs(d.Image, cluster.AllBrokers), brokerConfigs(d.Image, k.nodeID))
+	}
+	for _, change := range d.Topics {
+		k.follow(change)
+	}
+	if d.BrokerConfigs {
+		d.Image.Topics(func(t *cluster.Topic) bool {
+			k.follow(cluster.TopicChange{Old: t, New: t})
+			return true
+		})
+	}
+}
+
+func brokerConfigs(image *cluster.Image, scope int32) map[string]string {
+	if r := image.BrokerConfigs(scope); r != nil {
+		return r.Configs
+	}
+	return nil
+}
+
+func (k *shardKeeper) follow(change cluster.TopicChange) {
+	if change.Old != nil {
+		for p := range change.Old.Partitions {
+			if change.New == nil || !k.hosts(change.New, int32(p)) {
+				k.drop(model.ShardID{Topic: change.Old.ID, Partition: int32(p)})
+			}
+		}
+	}
+	if change.New == nil {
+		return
+	}
+	settings := shardConfig(k.resolver.Topic(change.New.Configs))
+	for p := range change.New.Partitions {
+		if k.hosts(change.New, int32(p)) {
+			k.ensure(change.New, int32(p), settings)
+		}
+	}
+}
+
+func (k *shardKeeper) hosts(t *cluster.Topic, partition int32) bool {
+	p := t.Partition(partition)
+	return p != nil && slices.Contains(p.Replicas, k.nodeID)
+}
+
+func (k *shardKeeper) ensure(t *cluster.Topic, partition int32, settings engine.ShardConfig) {
+	id, epoch := model.ShardID{Topic: t.ID, Partition: partition}, t.Partitions[partition].LeaderEpoch
+	if sh := k.store.Shard(id); sh != nil {
+		sh.SetLeaderEpoch(epoch)
+		sh.SetConfig(settings)
+		return
+	}
+	if _, err := k.store.EnsureShard(id, engine.ShardSpec{TopicName: t.Name, LeaderEpoch: epoch, Config: settings}); err != nil {
+		// Clients get an error for this partition; the others go on.
+		k.log.Error("partition cannot be served", "topic", t.Name, "partition", partition, "shard", id.String(), "err", err)
+	}
+}
+
+func (k *shardKeeper) drop(id model.ShardID) {
+	k.mu.Lock()
+	k.dropped = append(k.dropped, id)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// dropAll deletes what is queued until close.
+func (k *shardKeeper) dropAll() {
+	for range k.wake {
+		k.mu.Lock()
+		ids := k.dropped
+		k.dropped = nil
+		k.mu.Unlock()
+		for _, id := range ids {
+			if err := k.store.DropShard(id); err != nil {
+				k.log.Error("shard not deleted; the next start does it", "shard", id.String(), "err", err)
+			}
+		}
+	}
+}
+
+// close waits for what is queued. No change may come after it.
+func (k *shardKeeper) close() {
+	close(k.wake)
+	k.ended.Wait()
+}
+
+// removeOrphans deletes the shards on disk whose topics were deleted while their directories could not be.
+func (k *shardKeeper) removeOrphans() error {
+	orphans := k.store.Orphans()
+	for _, id := range orphans {
+		if err := k.store.RemoveOrphan(id); err != nil {
+			return fmt.Errorf("remove shard %s of a deleted topic: %w", id, err)
+		}
+	}
+	if len(orphans) > 0 {
+		k.log.Info("shards of deleted topics removed", "shards", len(orphans))
+	}
+	return nil
+}
+
+// shardConfig is what a topic's settings say about its shards. The engine takes zero for "not set", so zero
+// becomes the least value there is.
+func shardConfig(t *config.Topic) engine.ShardConfig {
+	c := engine.ShardConfig{
+		SegmentBytes: t.SegmentBytes, SegmentAge: orLeast(t.SegmentAge), SegmentJitter: t.SegmentJitter,
+		RetentionAge: orLeast(t.RetentionAge), RetentionBytes: max(t.RetentionBytes, -1),
+		FlushMessages: max(t.FlushMessages, 1), FlushInterval: orLeast(t.FlushInterval), FileDeleteDelay: t.FileDeleteDelay,
+	}
+	if t.FileDeleteDelay == 0 {
+		c.FileDeleteDelay = -1
+	}
+	if c.RetentionBytes == 0 {
+		c.RetentionBytes = 1
+	}
+	if t.RetentionAge < 0 || !t.CleanupDelete {
+		c.RetentionAge = engine.Forever
+	}
+	if !t.CleanupDelete {
+		c.RetentionBytes = -1
+	}
+	if t.FlushInterval < 0 {
+		c.FlushInterval = math.MaxInt64
+	}
+	return c
+}
+
+func orLeast(d time.Duration) time.Duration {
+	if d == 0 {
+		return 1
+	}
+	return d
+}
