@@ -114,7 +114,7 @@ func sameRecords(tb testing.TB, want, got []testRecord) {
 			ok = bytes.Equal(w.headers[j].name, g.headers[j].name) && same(w.headers[j].value, g.headers[j].value)
 		}
 		if !ok {
-			tb.Fatalf("record %d is %+v, want %+v", i, g, w)
+			tb.Fatalf("record %d is %.300q, want %.300q", i, fmt.Sprint(g), fmt.Sprint(w))
 		}
 	}
 }
