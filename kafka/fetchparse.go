@@ -1,0 +1,218 @@
+package kafka
+
+import (
+	"time"
+
+	"millrace/engine/model"
+	"millrace/kafka/fetchsession"
+)
+
+// maxWaitMax bounds the wait that a client may ask for; beyond it the answer comes early.
+const maxWaitMax = 24 * time.Hour
+
+// parseFetch reads a Fetch request into f and brings its session up to date. false: the request is not
+// whole. A fault of the session is left in f.code.
+func (l *loop) parseFetch(f *fetchRequest, r *wireReader) bool {
+	version := f.e.version
+	f.usesIDs = version >= 13
+	if version < 15 {
+		r.int32() // replica id
+	}
+	f.maxWait = min(max(time.Duration(r.int32()), 0)*time.Millisecond, maxWaitMax)
+	f.minBytes, f.maxBytes = int(r.int32()), int(r.int32())
+	f.maxBytes = max(min(f.maxBytes, l.server.o.Config.FetchBytesMax), 0)
+	f.readCommitted = r.int8() == 1
+	id, epoch := int32(0), int32(-1)
+	if version >= 7 {
+		id, epoch = r.int32(), r.int32()
+	}
+	topics := *r
+	if !checkFetch(r, version) {
+		return false
+	}
+	l.openSession(f, &topics, id, epoch)
+	return true
+}
+
+// checkFetch tells whether the request is whole from its topics on.
+func checkFetch(r *wireReader, version int16) bool {
+	ok := true
+	eachFetched(r, version, func([]byte, model.TopicID, fetchedPartition) {}, &ok)
+	if version >= 7 {
+		eachForgotten(r, version, func([]byte, model.TopicID, int32) {}, &ok)
+	}
+	if version >= 11 {
+		r.string() // rack
+	}
+	r.tags(nil)
+	return ok && !r.bad
+}
+
+// fetchedPartition is one partition as the request names it.
+type fetchedPartition struct {
+	index            int32
+	leaderEpoch      int32
+	offset           int64
+	lastFetchedEpoch int32
+	maxBytes         int32
+}
+
+func eachFetched(r *wireReader, version int16, f func(name []byte, id model.TopicID, p fetchedPartition), ok *bool) {
+	for range r.array(1) {
+		name, id := topicRef(r, version, ok)
+		for range r.array(16) {
+			p := fetchedPartition{index: r.int32(), leaderEpoch: -1, lastFetchedEpoch: -1}
+			if version >= 9 {
+				p.leaderEpoch = r.int32()
+			}
+			p.offset = r.int64()
+			if version >= 12 {
+				p.lastFetchedEpoch = r.int32()
+			}
+			if version >= 5 {
+				r.int64() // the follower's log start
+			}
+			p.maxBytes = r.int32()
+			r.tags(nil)
+			if !r.bad {
+				f(name, id, p)
+			}
+		}
+		r.tags(nil)
+	}
+}
+
+func eachForgotten(r *wireReader, version int16, f func(name []byte, id model.TopicID, index int32), ok *bool) {
+	for range r.array(1) {
+		name, id := topicRef(r, version, ok)
+		for range r.array(4) {
+			if index := r.int32(); !r.bad {
+				f(name, id, index)
+			}
+		}
+		r.tags(nil)
+	}
+}
+
+// topicRef reads a topic's id or, before v13, its name, which must not be null.
+func topicRef(r *wireReader, version int16, ok *bool) (name []byte, id model.TopicID) {
+	if version >= 13 {
+		copy(id[:], r.take(len(id)))
+		return nil, id
+	}
+	name, present := r.string()
+	*ok = *ok && present
+	return name, id
+}
+
+// openSession finds or makes the request's session (KIP-227) and fills f.slots with what is to be served.
+func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32) {
+	sessions := l.server.sessions
+	now := l.now() / int64(time.Millisecond)
+	if epoch == 0 || epoch == -1 {
+		f.full = true
+		if id != 0 {
+			sessions.Close(id)
+		}
+		l.fillSlots(f, topics)
+		if epoch == 0 && len(f.slots) > 0 {
+			l.createSession(f, now)
+		}
+		return
+	}
+	s, err := sessions.Continue(now, id, epoch, f.usesIDs)
+	if err != nil {
+		f.code = codeOf(err)
+		return
+	}
+	defer s.Unlock()
+	ok := true
+	eachFetched(topics, f.e.version, func(name []byte, id model.TopicID, p fetchedPartition) {
+		s.Put(name, id, p.index, p.offset, p.maxBytes, p.leaderEpoch, p.lastFetchedEpoch)
+	}, &ok)
+	eachForgotten(topics, f.e.version, s.Forget, &ok)
+	if len(s.Partitions()) == 0 {
+		sessions.Close(id)
+		f.full = true
+		return
+	}
+	f.session, f.sessionID = s, s.ID
+	for _, p := range s.Partitions() {
+		f.addSlot(p.Topic, fetchedPartition{index: p.Index, leaderEpoch: p.LeaderEpoch,
+			offset: p.FetchOffset, lastFetchedEpoch: p.LastFetchedEpoch, maxBytes: p.MaxBytes})
+		slot := &f.slots[len(f.slots)-1]
+		slot.known = p
+		if !f.usesIDs {
+			slot.nameFrom = len(f.names)
+			f.names = append(f.names, p.Name...)
+			slot.nameTo = len(f.names)
+		}
+	}
+}
+
+// createSession makes a session of what f asks for, if a slot is free.
+func (l *loop) createSession(f *fetchRequest, now int64) {
+	s := l.server.sessions.Create(now, f.usesIDs)
+	if s == nil {
+		return
+	}
+	s.Lock()
+	defer s.Unlock()
+	for i := range f.slots {
+		t := &f.slots[i]
+		t.known = s.Put(f.name(t), t.topic, t.partition, t.offset, int32(t.maxBytes), t.leaderEpoch, t.lastFetchedEpoch)
+	}
+	f.session, f.sessionID = s, s.ID
+}
+
+// fillSlots takes the partitions of the request itself; of a partition that is named twice the last counts.
+func (l *loop) fillSlots(f *fetchRequest, topics *wireReader) {
+	clear(l.seen)
+	ok := true
+	name, nameFrom := []byte(nil), 0
+	eachFetched(topics, f.e.version, func(n []byte, id model.TopicID, p fetchedPartition) {
+		if f.usesIDs {
+			if !l.replaceSlot(f, fetchsession.Key{Topic: id, Index: p.index}, p) {
+				f.addSlot(id, p)
+			}
+			return
+		}
+		if len(f.slots) == 0 || string(n) != string(name) {
+			name, nameFrom = n, len(f.names)
+			f.names = append(f.names, n...)
+		}
+		key := fetchsession.Key{Index: p.index}
+		if t := l.image().TopicByName(n); t != nil {
+			key.Topic = t.ID
+			if l.replaceSlot(f, key, p) {
+				return
+			}
+		}
+		f.addSlot(id, p)
+		s := &f.slots[len(f.slots)-1]
+		s.nameFrom, s.nameTo = nameFrom, nameFrom+len(n)
+	}, &ok)
+}
+
+// replaceSlot overwrites the slot of a partition that was named before and tells whether there is one.
+func (l *loop) replaceSlot(f *fetchRequest, key fetchsession.Key, p fetchedPartition) bool {
+	i, again := l.seen[key]
+	if !again {
+		l.seen[key] = len(f.slots)
+		return false
+	}
+	s := &f.slots[i]
+	s.offset, s.maxBytes, s.leaderEpoch, s.lastFetchedEpoch = p.offset, int(p.maxBytes), p.leaderEpoch, p.lastFetchedEpoch
+	return true
+}
+
+func (f *fetchRequest) addSlot(id model.TopicID, p fetchedPartition) {
+	if len(f.slots) < cap(f.slots) {
+		f.slots = f.slots[:len(f.slots)+1]
+	} else {
+		f.slots = append(f.slots, fetchSlot{})
+	}
+	s := &f.slots[len(f.slots)-1]
+	*s = fetchSlot{topic: id, partition: p.index, offset: p.offset, maxBytes: int(p.maxBytes),
+		leaderEpoch: p.leaderEpoch, lastFetchedEpoch: p.lastFetchedEpoch, divergesEpoch: -1}
+}

@@ -1,0 +1,111 @@
+package fetchsession
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+)
+
+var (
+	// ErrNotFound answers FETCH_SESSION_ID_NOT_FOUND.
+	ErrNotFound = errors.New("fetch session is not known")
+	// ErrInvalidEpoch answers INVALID_FETCH_SESSION_EPOCH.
+	ErrInvalidEpoch = errors.New("fetch session epoch is not the next one")
+	// ErrTopicID answers FETCH_SESSION_TOPIC_ID_ERROR.
+	ErrTopicID = errors.New("fetch session names topics the other way")
+)
+
+// idleMillis is how long a session must be unused before a new one may take its slot (Kafka's constant).
+const idleMillis = 120_000
+
+// Cache holds at most a fixed number of sessions. It is safe for concurrent use.
+type Cache struct {
+	slots int
+
+	mu       sync.Mutex
+	sessions map[int32]*Session
+	evicted  int64
+}
+
+// NewCache returns a cache of slots sessions.
+func NewCache(slots int) *Cache {
+	return &Cache{slots: slots, sessions: make(map[int32]*Session)}
+}
+
+// Len returns the number of sessions, Evicted how many lost their slot to a new one.
+func (c *Cache) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sessions)
+}
+
+// Evicted returns how many sessions lost their slot to a new one.
+func (c *Cache) Evicted() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.evicted
+}
+
+// Create makes a session whose next request carries epoch 1, or returns nil when no slot is free and none
+// has been idle long enough; the client then goes on without a session.
+func (c *Cache) Create(nowMillis int64, usesIDs bool) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sessions) >= c.slots && !c.evictLocked(nowMillis) {
+		return nil
+	}
+	id := rand.Int32N(1<<31-1) + 1
+	for c.sessions[id] != nil {
+		id = rand.Int32N(1<<31-1) + 1
+	}
+	s := &Session{ID: id, UsesIDs: usesIDs, epoch: 1, byKey: make(map[Key]*Partition), usedMillis: nowMillis}
+	c.sessions[id] = s
+	return s
+}
+
+func (c *Cache) evictLocked(nowMillis int64) bool {
+	var oldest *Session
+	for _, s := range c.sessions {
+		if oldest == nil || s.usedMillis < oldest.usedMillis {
+			oldest = s
+		}
+	}
+	if oldest == nil || nowMillis-oldest.usedMillis <= idleMillis {
+		return false
+	}
+	delete(c.sessions, oldest.ID)
+	c.evicted++
+	return true
+}
+
+// Continue finds the session of an incremental request and, when its epoch is the expected one, returns it
+// locked and with its epoch moved on; the caller unlocks it.
+func (c *Cache) Continue(nowMillis int64, id, epoch int32, usesIDs bool) (*Session, error) {
+	c.mu.Lock()
+	s := c.sessions[id]
+	if s != nil {
+		s.usedMillis = nowMillis
+	}
+	c.mu.Unlock()
+	if s == nil {
+		return nil, ErrNotFound
+	}
+	s.Lock()
+	switch {
+	case s.UsesIDs != usesIDs:
+		s.Unlock()
+		return nil, ErrTopicID
+	case s.epoch != epoch:
+		s.Unlock()
+		return nil, ErrInvalidEpoch
+	}
+	s.epoch = nextEpoch(epoch)
+	return s, nil
+}
+
+// Close forgets a session; an unknown id is ignored.
+func (c *Cache) Close(id int32) {
+	c.mu.Lock()
+	delete(c.sessions, id)
+	c.mu.Unlock()
+}

@@ -1,0 +1,130 @@
+package kafka
+
+import (
+	"runtime"
+
+	"millrace/engine/model"
+	"millrace/meta/config"
+	"millrace/netio"
+)
+
+// poll lets f wait until one of its partitions changes or its time is over.
+func (l *loop) poll(f *fetchRequest) {
+	if f.deadline == 0 {
+		f.deadline = l.now() + int64(f.maxWait)
+		f.e.retain()
+		l.server.metrics.FetchesWaited.Add(1)
+	}
+	l.keys = l.keys[:0]
+	for i := range f.slots {
+		if sh := f.slots[i].shard; sh != nil {
+			sh.Watch(l.index)
+			l.keys = append(l.keys, sh)
+		}
+	}
+	f.wait.Owner = f
+	l.polls.Add(&f.wait, f.deadline, l.keys)
+	c := f.e.conn
+	if f.connNext = c.polls; f.connNext != nil {
+		f.connNext.connPrev = f
+	}
+	c.polls = f
+	// What moved between planning and watching is told by nobody.
+	for i := range f.slots {
+		s := &f.slots[i]
+		if s.shard != nil && s.shard.State() != s.state {
+			l.unpoll(f)
+			l.attempt(f)
+			return
+		}
+	}
+	l.armTimer()
+}
+
+// unpoll ends the wait of f.
+func (l *loop) unpoll(f *fetchRequest) {
+	l.polls.Remove(&f.wait)
+	if f.connPrev != nil {
+		f.connPrev.connNext = f.connNext
+	} else {
+		f.e.conn.polls = f.connNext
+	}
+	if f.connNext != nil {
+		f.connNext.connPrev = f.connPrev
+	}
+	f.connPrev, f.connNext = nil, nil
+}
+
+// retryPoll tries f again, because something changed or its time is over.
+func (l *loop) retryPoll(f *fetchRequest) {
+	l.unpoll(f)
+	l.attempt(f)
+}
+
+// abandon ends a long poll whose connection is gone.
+func (l *loop) abandon(f *fetchRequest) {
+	l.unpoll(f)
+	e := f.e
+	l.freeFetch(f)
+	l.drop(e)
+}
+
+// fetchOnWorker lets a worker read what is not resident, compress, or encode what is large.
+func (l *loop) fetchOnWorker(f *fetchRequest) {
+	f.e.retain()
+	l.server.metrics.FetchesBlocking.Add(1)
+	l.chargeReply(f, f.askedBytes())
+	l.server.workers.run(f.runOnWorker)
+}
+
+// askedBytes is the most that the reply can hold.
+func (f *fetchRequest) askedBytes() int {
+	total := 0
+	for i := range f.slots {
+		s := &f.slots[i]
+		if s.code == codeNone && s.offset < s.upTo {
+			total += max(s.maxBytes, 0)
+		}
+		if total >= f.maxBytes {
+			return f.maxBytes
+		}
+	}
+	return total
+}
+
+func (f *fetchRequest) runOnWorker() {
+	s := f.loop.server
+	f.releaseSpans()
+	f.plan(true)
+	if f.compresses() {
+		s.compressing <- struct{}{}
+		defer func() { <-s.compressing }()
+	}
+	c := s.encoders.Get().(*fetchEncoder)
+	f.encode(c)
+	s.encoders.Put(c)
+	f.loop.net.Post(f)
+}
+
+// RunOnLoop sends what a worker made.
+func (f *fetchRequest) RunOnLoop(*netio.Loop) {
+	f.loop.sendFetch(f, f.reply)
+}
+
+// codecOf is the codec, and its level, that a topic's records are fetched with.
+func codecOf(c *config.Topic) (codec model.Codec, level int) {
+	switch c.Compression {
+	case config.CompressionGzip:
+		return model.CodecGzip, c.CompressionGzipLevel
+	case config.CompressionSnappy:
+		return model.CodecSnappy, 0
+	case config.CompressionLZ4:
+		return model.CodecLZ4, c.CompressionLZ4Level
+	case config.CompressionZstd:
+		return model.CodecZstd, c.CompressionZstdLevel
+	}
+	return model.CodecNone, 0
+}
+
+// compressorsMax is how many workers may compress at once.
+func compressorsMax() int { return max(1, runtime.GOMAXPROCS(0)/2) }

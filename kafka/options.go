@@ -1,0 +1,77 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"millrace/engine"
+	"millrace/meta/cluster"
+	"millrace/meta/config"
+	"millrace/perf"
+)
+
+// Proposer replicates a command of the cluster's state and returns the machine's result once it is applied.
+// It blocks and may be called from many goroutines.
+type Proposer interface {
+	Propose(ctx context.Context, machine uint8, command []byte) ([]byte, error)
+}
+
+// Endpoint is an address that clients are told to connect to.
+type Endpoint struct {
+	Listener string
+	Host     string
+	Port     int32
+}
+
+// Options wire a Server.
+type Options struct {
+	NodeID      int32
+	Rack        string
+	Advertised  []Endpoint // one per listener
+	Store       *engine.Store
+	Cluster     *cluster.Machine
+	Proposer    Proposer
+	ClusterCode uint8 // the machine number under which Cluster is registered with Proposer
+	ProducerIDs *cluster.ProducerIDs
+	Config      *config.Broker // static settings of this broker
+	DataDir     string         // as told by DescribeLogDirs
+	Pool        *perf.Pool
+	Logger      *slog.Logger
+	Now         func() time.Time
+	Loops       int // event loops of the netio server that this handles
+	Workers     int // requests that may be worked on at once off the loops; default 64
+}
+
+// EnsureDefaults fills what is not set.
+func (o *Options) EnsureDefaults() {
+	if o.Workers == 0 {
+		o.Workers = 64
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Validate reports every missing part at once.
+func (o *Options) Validate() error {
+	var errs []error
+	missing := func(what string, is bool) {
+		if is {
+			errs = append(errs, errors.New("kafka: no "+what))
+		}
+	}
+	missing("event loop", o.Loops < 1)
+	missing("store", o.Store == nil)
+	missing("cluster state", o.Cluster == nil)
+	missing("proposer", o.Proposer == nil)
+	missing("producer ids", o.ProducerIDs == nil)
+	missing("settings", o.Config == nil)
+	missing("buffer pool", o.Pool == nil)
+	missing("advertised address", len(o.Advertised) == 0)
+	return errors.Join(errs...)
+}

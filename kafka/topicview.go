@@ -1,0 +1,59 @@
+package kafka
+
+import (
+	"millrace/engine"
+	"millrace/meta/cluster"
+	"millrace/meta/config"
+)
+
+// topicView is what the hot path needs of a topic, put together once for each version of it. Views belong to
+// one loop.
+type topicView struct {
+	topic         *cluster.Topic
+	brokerConfigs uint64 // version of the dynamic broker configs that config was resolved with
+	config        *config.Topic
+	shards        []*engine.Shard // by partition; nil until first asked for
+}
+
+// viewsMax bounds the views that a loop keeps; beyond it they are all made anew.
+const viewsMax = 1 << 16
+
+// view returns the loop's view of a topic.
+func (l *loop) view(image *cluster.Image, topic *cluster.Topic) *topicView {
+	v := l.topics[topic.ID]
+	if v != nil && v.topic == topic && v.brokerConfigs == l.brokerConfigs {
+		return v
+	}
+	if len(l.topics) >= viewsMax {
+		clear(l.topics)
+	}
+	v = &topicView{topic: topic, brokerConfigs: l.brokerConfigs,
+		config: l.server.topicConfig(image, topic), shards: make([]*engine.Shard, len(topic.Partitions))}
+	l.topics[topic.ID] = v
+	return v
+}
+
+// image returns the cluster's state and notes which dynamic broker configs it has.
+func (l *loop) image() *cluster.Image {
+	image := l.server.image()
+	if image != l.lastImage {
+		l.lastImage = image
+		l.brokerConfigs = image.BrokerConfigs(cluster.AllBrokers).Version + image.BrokerConfigs(l.server.o.NodeID).Version
+	}
+	return image
+}
+
+// shard returns the log of a partition, or the code that says why there is none to use.
+func (v *topicView) shard(s *Server, partition int32) (*engine.Shard, int16) {
+	if partition < 0 || int(partition) >= len(v.shards) {
+		return nil, codeUnknownTopicOrPartition
+	}
+	sh := v.shards[partition]
+	if sh == nil {
+		if sh = s.shard(v.topic.ID, partition); sh == nil {
+			return nil, codeNotLeaderOrFollower
+		}
+		v.shards[partition] = sh
+	}
+	return sh, codeNone
+}
