@@ -144,7 +144,7 @@ func recordedBatches(t *testing.T, b *brokertest.Broker, c *brokertest.Conn, wha
 	}
 }
 
-// requestFrames returns the whole frames sent to port 9092 in a little-endian pcap of Ethernet, IPv4 and TCP,
+// requestFrames returns the whole frames sent to the brokers' ports in a little-endian pcap of Ethernet, IPv4 and TCP,
 // joined over segments.
 func requestFrames(pcap []byte) [][]byte {
 	streams := map[uint16][]byte{}
@@ -155,7 +155,7 @@ func requestFrames(pcap []byte) [][]byte {
 		rest = rest[16+size:]
 		ip := packet[14:]
 		tcp := ip[4*(ip[0]&15):]
-		if binary.BigEndian.Uint16(tcp[2:]) != 9092 {
+		if to := binary.BigEndian.Uint16(tcp[2:]); to != 9092 && to != 36333 {
 			continue
 		}
 		payload := tcp[4*(tcp[12]>>4) : int(binary.BigEndian.Uint16(ip[2:]))-4*int(ip[0]&15)]
