@@ -43,8 +43,8 @@ type ring struct {
 }
 
 // ringWorkersMax is how many of the kernel's workers serve one submitting thread. The kernel's own bound is four
-// a CPU, which on two CPUs makes a batch of 100 syncs slower (14.3 ms) than 17 plain threads are (10.9 ms);
-// with 32 it is faster (11.6 against 13.3 ms) and costs a tenth less CPU. They end when idle.
+// a CPU, which on two CPUs makes a batch of 100 syncs slower than 17 plain threads are (14.3 against 10.9 ms);
+// with 32 it is faster in most pairs of runs (11.6 against 13.3 ms) and costs a tenth less CPU. Idle ones end.
 const ringWorkersMax = 32
 
 // errRingTooOld says that the kernel's io_uring lacks what this package uses.
