@@ -35,6 +35,9 @@ func (sh *Shard) gatherLocked(a *Append, e Encoder) error {
 	if sh.exclusive {
 		return ErrBackpressure
 	}
+	if sh.store.closing.Load() {
+		return ErrClosed // after this look under the lock Close finds what was gathered
+	}
 	epoch := sh.leaderEpoch.Load()
 	if a.ExpectedEpoch >= 0 && a.ExpectedEpoch != epoch {
 		if a.ExpectedEpoch < epoch {

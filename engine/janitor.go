@@ -88,16 +88,30 @@ func (j *janitor) round(now time.Time) time.Duration {
 	for _, s := range seals {
 		j.giveBack(s)
 	}
-	for _, r := range due {
-		remove := j.store.fs.Remove
-		if r.tree {
-			remove = j.store.fs.RemoveAll
-		}
-		if err := remove(r.path); err != nil {
-			j.store.log.Warn("removal failed", "path", r.path, "err", err)
-		}
+	for i := range due {
+		j.carryOut(&due[i])
 	}
 	return next
+}
+
+func (j *janitor) carryOut(r *removal) {
+	remove := j.store.fs.Remove
+	if r.tree {
+		remove = j.store.fs.RemoveAll
+	}
+	if err := remove(r.path); err != nil {
+		j.store.log.Warn("removal failed", "path", r.path, "err", err)
+	}
+}
+
+// removeAll removes at the end what would have gone later.
+func (j *janitor) removeAll() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range j.removals {
+		j.carryOut(&j.removals[i])
+	}
+	j.removals = nil
 }
 
 // giveBack releases the preallocated tail of a sealed segment.

@@ -13,7 +13,7 @@ import (
 // append does. (The rule of looking every 10,000 offsets at 90 % is weaker on both sides.)
 func (sh *Shard) rollDue(bytes, now int64) bool {
 	s := sh.active
-	if s == nil {
+	if s == nil || s.mustRoll {
 		return true
 	}
 	if s.tail == segmentHeaderSize {
@@ -125,7 +125,8 @@ func (w *writer) rollIdle(sh *Shard, now int64) {
 		return
 	}
 	if s.tail != segmentHeaderSize {
-		if err := sh.roll(s.writtenNext, now); err != nil {
+		// Below the log start there may be nothing to follow.
+		if err := sh.roll(max(s.writtenNext, sh.logStart.Load()), now); err != nil {
 			w.store.log.Warn("segment roll failed", "shard", sh.id.String(), "topic", sh.topicName, "err", err)
 			return
 		}

@@ -47,6 +47,7 @@ type segment struct {
 	tail        int64        // where the next append goes, written or not
 	writtenNext int64        // offset after the last written record
 	previous    *segment     // the active one before it
+	mustRoll    bool         // nothing may be appended: what follows the end is not understood
 	unsynced    bool         // in the shard's list; guarded by the shard's mu
 }
 

@@ -2,10 +2,13 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
+	"millrace/diskio"
 	"millrace/engine/model"
 	"millrace/perf"
 )
@@ -107,4 +110,19 @@ func parseShardName(name string) (id model.ShardID, ok bool) {
 	}
 	id.Partition = int32(p)
 	return id, id.String() == name
+}
+
+// readSegmentHeader reads the header of a segment file.
+func readSegmentHeader(fsys diskio.FS, path string) (h segmentHeader, err error) {
+	f, err := fsys.OpenReadOnly(path)
+	if err != nil {
+		return h, fmt.Errorf("open segment %s: %w", path, err)
+	}
+	defer f.Close()
+	var frame [segmentHeaderSize]byte
+	n, err := f.ReadAt(frame[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return h, fmt.Errorf("read segment %s: %w", path, err)
+	}
+	return h, h.parse(frame[:n])
 }

@@ -41,6 +41,7 @@ type Store struct {
 	allocator *allocator
 	keeper    *keeper
 	space     *space
+	progress  progress
 	tasks     sync.WaitGroup // the writers'
 	helpers   sync.WaitGroup // all others
 
@@ -282,6 +283,7 @@ func (s *Store) Close() error {
 		close(w.stop)
 	}
 	s.tasks.Wait()
+	s.refuseLeft()
 	for _, stop := range []chan struct{}{
 		s.syncer.stop, s.flusher.stop, s.janitor.stop, s.indexer.stop, s.allocator.stop, s.keeper.stop, s.space.stop,
 	} {
@@ -290,7 +292,27 @@ func (s *Store) Close() error {
 	s.helpers.Wait()
 	err := s.closeClean()
 	s.handles.closeAll()
+	s.janitor.removeAll()
 	return errors.Join(err, s.index.close(), s.lock.Close())
+}
+
+// refuseLeft answers the appends that came in while the writers ended.
+func (s *Store) refuseLeft() {
+	d := deliverer{store: s}
+	for _, sh := range s.all() {
+		c, rolls := sh.take()
+		for _, done := range rolls {
+			close(done)
+		}
+		sh.mu.Lock()
+		sh.rolling = false
+		sh.signalLocked()
+		sh.mu.Unlock()
+		if c != nil {
+			d.fail(c, 0, ErrClosed)
+		}
+	}
+	d.flush()
 }
 
 // closeClean leaves the mark by which the next start trusts everything.

@@ -66,45 +66,47 @@ func (sh *Shard) truncateTo(offset int64) error {
 	if err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
 	}
-	previous := sh.active
+	latest, latestBase, err := sh.measure(s, position)
+	if err != nil {
+		return fmt.Errorf("truncate to %d: %w", offset, err)
+	}
 	if err := sh.roll(cut, sh.store.nowMillis()); err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
 	}
 	var group syncGroup
 	group.add(sh)
 	if err := group.sync(sh.store); err != nil {
-		sh.active = previous
-		return err
+		return err // for good
 	}
-	gone := list.segments[i+1:]
-	kept := append([]*segment(nil), list.segments[:i+1]...)
-	if cut == s.base && i > 0 {
-		gone, kept = list.segments[i:], kept[:i]
-	}
-	if err := sh.commitCut(s, cut, gone); err != nil {
-		return err
+	kept, gone := list.segments[:i+1], list.segments[i+1:]
+	if cut == s.base {
+		kept, gone = list.segments[:i], list.segments[i:]
 	}
 	sh.mu.Lock()
 	s.sealed.Store(true)
 	s.next.Store(cut)
 	s.published.Store(position)
+	s.maxTimestamp.Store(latest)
+	s.maxTimestampBase.Store(latestBase)
 	sh.next = cut
 	sh.producers.truncate(cut)
 	sh.epochs = sh.epochs.truncateEnd(cut)
 	sh.highWatermark.Store(min(sh.highWatermark.Load(), cut))
 	sh.logEnd.Store(cut)
 	sh.active.previous = nil
-	sh.list.Store(&segmentList{append(kept, sh.active)})
+	sh.list.Store(&segmentList{append(append([]*segment(nil), kept...), sh.active)})
 	sh.mu.Unlock()
 	s.index.truncate(position)
 	sh.cursors.forget(s)
-	sh.remeasure(s)
+	err = sh.commitCut(s, cut, kept, gone)
 	for _, g := range gone {
-		sh.discard(g)
+		if err == nil {
+			sh.discard(g)
+		}
 	}
 	sh.noteChanged(0)
 	sh.notify()
-	return nil
+	return err
 }
 
 // findCut returns base offset and position of the append that holds offset.
@@ -130,48 +132,52 @@ func (sh *Shard) findCut(s *segment, offset int64) (cut, position int64, err err
 	return 0, 0, err
 }
 
-// commitCut records the cut: until the next checkpoint recovery begins at the new segment.
-func (sh *Shard) commitCut(s *segment, cut int64, gone []*segment) error {
+// commitCut records the cut as a checkpoint at the start of the new segment: recovery begins there.
+func (sh *Shard) commitCut(s *segment, cut int64, kept, gone []*segment) error {
 	store := sh.store
 	store.catalogue.Lock()
 	defer store.catalogue.Unlock()
 	b := store.index.db.NewBatch()
-	// The checkpoint may stand behind the cut. Without one recovery scans everything, until the next
-	// checkpoint, which is due at once.
-	b.Delete(appendShardKey(nil, keyCheckpoint, sh.id), nil)
-	b.Delete(appendSegmentKey(nil, sh.id, s.number), nil)
+	value := checkpointValue{segment: sh.active.number, position: segmentHeaderSize, next: cut, highWatermark: cut}
+	sh.mu.Lock()
+	value.epochs = append(value.epochs, sh.epochs...)
+	sh.mu.Unlock()
+	b.Set(appendShardKey(nil, keyCheckpoint, sh.id), value.append(nil), nil)
+	for _, k := range append(append([]*segment(nil), kept...), sh.active) {
+		meta := k.meta()
+		b.Set(appendSegmentKey(nil, sh.id, k.number), meta.append(nil), nil)
+	}
 	dropIndex(b, s, cut)
 	for _, g := range gone {
 		b.Delete(appendSegmentKey(nil, sh.id, g.number), nil)
 		dropIndex(b, g, 0)
 	}
 	sh.checkpoint.version.Add(1)
-	s.recorded.Store(false)
 	if err := store.index.commit(b, true); err != nil {
 		return fmt.Errorf("%w: %w", ErrStorage, err)
 	}
 	return nil
 }
 
-// remeasure finds the largest timestamp of a segment that lost its end.
-func (sh *Shard) remeasure(s *segment) {
+// measure finds the largest timestamp of a segment below a position.
+func (sh *Shard) measure(s *segment, position int64) (latest, latestBase int64, err error) {
+	if position == segmentHeaderSize {
+		return noTimestamp, -1, nil
+	}
 	h, err := sh.store.handles.openSegment(s)
 	if err != nil {
-		return
+		return 0, 0, err
 	}
 	defer h.release()
-	limit := s.published.Load()
-	mapping, err := h.mapTo(limit)
+	mapping, err := h.mapTo(position)
 	if err != nil {
-		return
+		return 0, 0, err
 	}
-	scan := headerScan{segment: s, mapping: mapping, limit: limit, position: segmentHeaderSize}
+	scan := headerScan{segment: s, mapping: mapping, limit: position, position: segmentHeaderSize}
 	if err := diskio.Guard(&scan); err != nil {
-		sh.store.log.Error("segment is damaged", "segment", s.path, "position", scan.position, "err", err)
-		return
+		return 0, 0, fmt.Errorf("segment %s at %d: %w", s.path, scan.position, err)
 	}
-	s.maxTimestamp.Store(scan.latest)
-	s.maxTimestampBase.Store(scan.latestBase)
+	return scan.latest, scan.latestBase, nil
 }
 
 // drop deletes the shard: what waits fails, its entries leave the index store durably, and its directory is

@@ -1,0 +1,421 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"millrace/engine/model"
+)
+
+// cutSuffix marks segment files that hold nothing of the log any more, because it was cut before them. They
+// are kept for people.
+const cutSuffix = ".cut"
+
+// recoverShard finds one shard's log. What is wrong with its files alone costs the shard (quarantine), not
+// the start; the error is for what ends the start.
+func (s *Store) recoverShard(ctx context.Context, id model.ShardID, k *known) (*Shard, error) {
+	sh := newShard(s, id)
+	sh.dirMade.Store(true)
+	sh.anchored.Store(s.clean)
+	r := shardRecovery{ctx: ctx, shard: sh, known: k}
+	err := r.run()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		sh.setQuarantine(err)
+	}
+	return sh, nil
+}
+
+// shardRecovery is the recovery of one shard.
+type shardRecovery struct {
+	ctx      context.Context
+	shard    *Shard
+	known    *known
+	segments []*segment
+	metas    map[uint64]*segmentMeta
+	sizes    map[uint64]int64
+	scanned  int64
+	cutAt    int64 // offset at which the log was cut before its files' end, -1: nowhere
+	cause    error
+}
+
+func (r *shardRecovery) run() error {
+	sh := r.shard
+	r.cutAt = -1
+	if r.known.damaged {
+		r.known.distrust()
+	}
+	if err := r.collect(); err != nil {
+		return err
+	}
+	r.findLogStart()
+	if err := r.dropSuperseded(); err != nil {
+		return err
+	}
+	if err := r.scan(); err != nil {
+		return err
+	}
+	r.settle()
+	if r.scanned > 0 || r.cutAt >= 0 {
+		sh.store.log.Info("shard recovered", "shard", sh.id.String(), "topic", sh.topicName,
+			"log_start_offset", sh.logStart.Load(), "log_end_offset", sh.logEnd.Load(), "segments", len(r.segments),
+			"scanned_bytes", r.scanned, "cut", r.cutAt >= 0, "cause", fmt.Sprint(r.cause))
+	}
+	return nil
+}
+
+// collect lists the shard's segments by their files, and finds out which that should be there are not.
+func (r *shardRecovery) collect() error {
+	sh := r.shard
+	store := sh.store
+	names, err := store.fs.List(sh.dir)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", sh.dir, err)
+	}
+	r.metas, r.sizes = make(map[uint64]*segmentMeta), make(map[uint64]int64)
+	for i := range r.known.segments {
+		m := &r.known.segments[i]
+		r.metas[m.number] = m
+		sh.nextNumber = max(sh.nextNumber, m.number+1)
+	}
+	for _, name := range names {
+		path := filepath.Join(sh.dir, name)
+		number, ok := parseSegmentName(name)
+		if !ok {
+			r.other(name, path)
+			continue
+		}
+		sh.nextNumber = max(sh.nextNumber, number+1)
+		s, err := r.adopt(number, path)
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			r.segments = append(r.segments, s)
+			delete(r.metas, number)
+		}
+	}
+	for number := range r.metas {
+		return fmt.Errorf("segment %s is missing", filepath.Join(sh.dir, segmentName(number)))
+	}
+	slices.SortFunc(r.segments, func(a, b *segment) int {
+		if a.number < b.number {
+			return -1
+		}
+		return 1
+	})
+	return nil
+}
+
+// other looks at a file that is no segment: leftovers of our own go, what is not ours stays.
+func (r *shardRecovery) other(name, path string) {
+	sh := r.shard
+	first, suffix, _ := strings.Cut(name, ".")
+	if number, ok := parseSegmentName(first + segmentSuffix); ok {
+		sh.nextNumber = max(sh.nextNumber, number+1)
+		if "."+suffix == segmentSuffix+deletedSuffix {
+			sh.store.janitor.remove(path, false, 0)
+		}
+		return
+	}
+	if name != shardFileName && name != shardFileName+".new" {
+		sh.store.log.Warn("file in a shard's directory is not known and left alone", "path", path)
+	}
+}
+
+// adopt makes a segment of a file, from what is on record of it or from its header.
+func (r *shardRecovery) adopt(number uint64, path string) (*segment, error) {
+	sh := r.shard
+	store := sh.store
+	size, err := store.fs.Size(path)
+	if err != nil {
+		return nil, fmt.Errorf("size of segment %s: %w", path, err)
+	}
+	r.sizes[number] = size
+	if m := r.metas[number]; m != nil {
+		s := newSegment(sh, &segmentHeader{
+			Shard: sh.id, Number: number, Generation: m.generation, BaseOffset: m.base, LeaderEpoch: m.epoch, Created: m.created,
+		}, path)
+		s.restore(m)
+		if size < m.bytes {
+			store.log.Error("segment is shorter than it was", "segment", path, "bytes", size, "recorded_bytes", m.bytes)
+		}
+		return s, nil
+	}
+	header, err := readSegmentHeader(store.fs, path)
+	if err == nil && (header.Shard != sh.id || header.Number != number) {
+		err = fmt.Errorf("%w: header is of shard %s segment %d", ErrCorrupt, header.Shard, header.Number)
+	}
+	if err != nil {
+		if size <= segmentHeaderSize {
+			// Its making was cut short by a crash; nothing was in it.
+			store.log.Info("unfinished segment removed", "segment", path, "bytes", size)
+			return nil, store.fs.Remove(path)
+		}
+		store.log.Error("segment file is not used: its header is damaged or foreign", "segment", path, "err", err)
+		return nil, nil
+	}
+	if c := r.known.checkpoint; c != nil && number < c.segment {
+		store.log.Warn("segment file is not on record and left alone", "segment", path, "base_offset", header.BaseOffset)
+		return nil, nil
+	}
+	return newSegment(sh, &header, path), nil
+}
+
+// restore fills a segment from its record. The file and its entry are durable up to there.
+func (s *segment) restore(m *segmentMeta) {
+	s.published.Store(m.bytes)
+	s.written.Store(m.bytes)
+	s.synced.Store(m.bytes)
+	s.anchored.Store(true)
+	s.next.Store(m.end)
+	s.tail, s.writtenNext = m.bytes, m.end
+	s.maxTimestamp.Store(m.maxTimestamp)
+	s.maxTimestampBase.Store(m.maxTimestampBase)
+	s.lastWritten.Store(m.lastWritten)
+	s.recorded.Store(m.sealed)
+	s.index.reset(false)
+}
+
+// findLogStart takes the highest of the index store's, the shard file's copy and the first segment's.
+func (r *shardRecovery) findLogStart() {
+	sh := r.shard
+	start := max(r.known.logStart, 0)
+	content, err := readShardFile(sh.store.fs, sh.dir, sh.id)
+	switch {
+	case err == nil:
+		sh.topicName = content.Topic
+		start = max(start, content.LogStart)
+	case !errors.Is(err, fs.ErrNotExist):
+		sh.store.log.Warn("shard file cannot be read", "shard", sh.id.String(), "err", err)
+	}
+	if len(r.segments) > 0 {
+		// Not the first by number: what a later one has below does not count.
+		first := int64(math.MaxInt64)
+		for _, s := range r.segments {
+			first = min(first, s.base)
+		}
+		start = max(start, first)
+	}
+	sh.logStart.Store(start)
+}
+
+// dropSuperseded takes out segments that begin at or above the base of a later one: the log was cut before
+// them and what they hold does not exist.
+func (r *shardRecovery) dropSuperseded() error {
+	limit := int64(math.MaxInt64)
+	for i := len(r.segments) - 1; i >= 0; i-- {
+		s := r.segments[i]
+		if s.base < limit {
+			limit = s.base
+			continue
+		}
+		if err := r.setAside(s); err != nil {
+			return err
+		}
+		r.segments = slices.Delete(r.segments, i, i+1)
+	}
+	return nil
+}
+
+// setAside renames a segment's file so that it is no longer part of the log.
+func (r *shardRecovery) setAside(s *segment) error {
+	store := r.shard.store
+	store.log.Warn("segment is set aside: the log was cut before it", "segment", s.path, "base_offset", s.base)
+	s.removed.Store(true)
+	store.handles.forget(s)
+	// Off the record first, or the next start would miss it.
+	b := store.index.db.NewBatch()
+	b.Delete(appendSegmentKey(nil, r.shard.id, s.number), nil)
+	dropIndex(b, s, 0)
+	if err := store.index.commit(b, true); err != nil {
+		return err
+	}
+	if err := store.fs.Rename(s.path, s.path+cutSuffix); err != nil {
+		return fmt.Errorf("set segment %s aside: %w", s.path, err)
+	}
+	return nil
+}
+
+// scan verifies what was written after the checkpoint, or everything where there is none, and cuts the log
+// where it is not whole.
+func (r *shardRecovery) scan() error {
+	sh := r.shard
+	first, position, next := r.begin()
+	if first == len(r.segments) {
+		return nil
+	}
+	if sh.store.clean && r.trusted(first, position) {
+		r.activate(r.segments[first], position, next)
+		return nil
+	}
+	for i := first; i < len(r.segments); i++ {
+		s := r.segments[i]
+		if i > first {
+			position, next = segmentHeaderSize, s.base
+		}
+		last := i == len(r.segments)-1
+		limit := int64(math.MaxInt64)
+		if !last {
+			limit = r.segments[i+1].base
+		}
+		scan, err := r.scanOne(s, position, next, limit)
+		if err != nil {
+			return err
+		}
+		if last {
+			return r.endAt(s, scan)
+		}
+		if scan.next < limit && limit > sh.logStart.Load() {
+			return r.cutBehind(i, scan)
+		}
+	}
+	return nil
+}
+
+// begin finds where to scan from: the checkpoint, or the first segment that is not below the log start.
+func (r *shardRecovery) begin() (first int, position, next int64) {
+	sh := r.shard
+	if c := r.known.checkpoint; c != nil {
+		for i, s := range r.segments {
+			if s.number != c.segment || c.next < s.base {
+				continue
+			}
+			position, next = c.position, c.next
+			if r.sizes[s.number] < position {
+				sh.store.log.Error("segment ends before its checkpoint: it is scanned whole", "segment", s.path,
+					"bytes", r.sizes[s.number], "checkpoint", position)
+				position, next = segmentHeaderSize, s.base
+			}
+			sh.epochs = slices.Clone(c.epochs)
+			for n := len(sh.epochs); n > 0 && sh.epochs[n-1].start >= next && position < c.position; n-- {
+				sh.epochs = sh.epochs[:n-1]
+			}
+			sh.restoreProducers(r.known.producers, next)
+			return i, position, next
+		}
+		sh.store.log.Warn("checkpoint does not fit the files: the whole log is scanned", "shard", sh.id.String(),
+			"segment", c.segment, "position", c.position)
+	}
+	for i := range r.segments {
+		if i+1 < len(r.segments) && r.segments[i+1].base <= sh.logStart.Load() {
+			continue
+		}
+		return i, segmentHeaderSize, r.segments[i].base
+	}
+	return len(r.segments), 0, 0
+}
+
+// trusted tells whether a clean stop left the file just as the checkpoint says.
+func (r *shardRecovery) trusted(first int, position int64) bool {
+	return r.known.checkpoint != nil && first == len(r.segments)-1 && r.sizes[r.segments[first].number] == position
+}
+
+// activate takes a segment as the checkpoint left it.
+func (r *shardRecovery) activate(s *segment, position, next int64) {
+	s.published.Store(position)
+	s.written.Store(position)
+	s.synced.Store(position)
+	s.tail, s.writtenNext = position, next
+	s.next.Store(next)
+}
+
+func (r *shardRecovery) scanOne(s *segment, position, next, limit int64) (*appendScan, error) {
+	sh := r.shard
+	if position == segmentHeaderSize {
+		s.index.reset(true)
+		s.maxTimestamp.Store(noTimestamp)
+		s.maxTimestampBase.Store(-1)
+	} else {
+		s.index.reset(false)
+	}
+	// Index entries behind the checkpoint may point to bytes that were lost.
+	b := sh.store.index.db.NewBatch()
+	dropIndex(b, s, next)
+	if err := sh.store.index.commit(b, false); err != nil {
+		return nil, err
+	}
+	scan, err := sh.scanSegment(r.ctx, s, position, next, limit, math.MinInt32)
+	if err != nil {
+		return nil, err
+	}
+	r.scanned += scan.position - position
+	if scan.position > position {
+		s.lastWritten.Store(max(s.lastWritten.Load(), s.created))
+	}
+	sh.noteUnsynced(s)
+	return scan, nil
+}
+
+// endAt ends the log in its last segment. Where something other than zeros follows, the segment is sealed
+// there: the first append makes a new one rather than write over what is not understood.
+func (r *shardRecovery) endAt(s *segment, scan *appendScan) error {
+	if scan.bad == nil {
+		return nil
+	}
+	junk, err := r.shard.junkBehind(s, scan.position)
+	if err != nil {
+		return err
+	}
+	if junk {
+		r.cutAt, r.cause = scan.next, scan.bad
+		s.mustRoll = true
+	}
+	return nil
+}
+
+// cutBehind ends the log in a segment that others follow: what is between was lost, and what is behind a hole
+// is no log.
+func (r *shardRecovery) cutBehind(i int, scan *appendScan) error {
+	r.cutAt, r.cause = scan.next, scan.bad
+	if r.cause == nil {
+		r.cause = fmt.Errorf("offsets %d to %d are missing", scan.next, r.segments[i+1].base)
+	}
+	for _, s := range r.segments[i+1:] {
+		if err := r.setAside(s); err != nil {
+			return err
+		}
+	}
+	r.segments = r.segments[:i+1]
+	r.segments[i].mustRoll = true
+	return nil
+}
+
+// settle puts the shard together.
+func (r *shardRecovery) settle() {
+	sh := r.shard
+	next := sh.logStart.Load()
+	for i, s := range r.segments {
+		s.sealed.Store(i < len(r.segments)-1)
+	}
+	if n := len(r.segments); n > 0 {
+		sh.active = r.segments[n-1]
+		end := sh.active.next.Load()
+		if end < next {
+			// The tail below the log start was lost; what follows begins at the log start.
+			sh.active.mustRoll = true
+		}
+		next = max(next, end)
+	}
+	sh.list.Store(&segmentList{r.segments})
+	sh.next = next
+	sh.logEnd.Store(next)
+	sh.highWatermark.Store(next)
+	for len(sh.epochs) > 0 && sh.epochs[len(sh.epochs)-1].start > next {
+		sh.epochs = sh.epochs[:len(sh.epochs)-1]
+	}
+	sh.epochs = sh.epochs.truncateStart(sh.logStart.Load())
+	sh.leaderEpoch.Store(sh.epochs.latest())
+	sh.producers.expire(sh.store.opts.Now().Add(-sh.store.opts.ProducerExpiration).UnixMilli())
+	if r.scanned > 0 || r.cutAt >= 0 || r.known.checkpoint == nil {
+		sh.noteChanged(r.scanned)
+	}
+}
