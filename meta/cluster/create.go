@@ -64,7 +64,7 @@ func (t *transaction) checkNewName(n *NewTopic) Outcome {
 		return Outcome{ErrTopicExists, fmt.Sprintf("topic %q already exists", n.Name)}
 	}
 	if key, ok := collisionKey(n.Name); ok {
-		if names, _ := t.before.byCollision.Get([]byte(key)); len(names) > 0 {
+		if names := t.before.collisions(key); len(names) > 0 {
 			return Outcome{ErrNameCollision, fmt.Sprintf("topic %q differs only in dots and underscores from existing topics: %s",
 				n.Name, strings.Join(names, ", "))}
 		}
@@ -72,7 +72,7 @@ func (t *transaction) checkNewName(n *NewTopic) Outcome {
 	if n.ID.IsZero() {
 		return Outcome{ErrInvalidRequest, fmt.Sprintf("topic %q has no id", n.Name)}
 	}
-	if _, taken := t.byID.Get(n.ID[:]); taken {
+	if t.topicByID(n.ID) != nil {
 		return Outcome{ErrTopicIDExists, fmt.Sprintf("id %s of topic %q is taken", n.ID, n.Name)}
 	}
 	return Outcome{}
@@ -173,7 +173,7 @@ func (t *transaction) checkRoom(count int) Outcome {
 func (c DeleteTopics) apply(t *transaction) []byte {
 	outcomes := make([]Outcome, len(c.IDs))
 	for i, id := range c.IDs {
-		if topic, _ := t.byID.Get(id[:]); topic != nil {
+		if topic := t.topicByID(id); topic != nil {
 			t.remove(topic)
 		} else {
 			outcomes[i] = Outcome{ErrUnknownTopicID, fmt.Sprintf("there is no topic with id %s", id)}

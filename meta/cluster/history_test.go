@@ -21,7 +21,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 	t.Logf("repeat with: MILLRACE_SEED=%d go test -run TestRandomHistories ./meta/cluster", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 40 {
+	for range 20 {
 		runHistory(t, rng)
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"hash/maphash"
 	"time"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -80,9 +81,11 @@ type Image struct {
 
 	brokers        []*Broker // by node id
 	brokerConfigs  map[int32]*ConfigResource
-	byName         *iradix.Tree[*Topic]
-	byID           *iradix.Tree[*Topic]
-	byCollision    *iradix.Tree[[]string] // names with dots as underscores -> names
+	seed           maphash.Seed // of the hashes of the three tries
+	byName         trie[*Topic]
+	byID           trie[*Topic]
+	byCollision    trie[[]string]       // names with dots as underscores -> names
+	ordered        *iradix.Tree[*Topic] // by name, for iteration
 	partitionCount int
 	nextProducerID int64
 }
@@ -102,13 +105,13 @@ func (i *Image) Broker(nodeID int32) *Broker {
 
 // TopicByName returns the topic of that name, nil if there is none. It does not allocate.
 func (i *Image) TopicByName(name []byte) *Topic {
-	t, _ := i.byName.Root().Get(name)
+	t, _ := i.byName.get(maphash.Bytes(i.seed, name), name)
 	return t
 }
 
 // TopicByID returns the topic with that id, nil if there is none. It does not allocate.
 func (i *Image) TopicByID(id model.TopicID) *Topic {
-	t, _ := i.byID.Root().Get(id[:])
+	t, _ := i.byID.get(maphash.Bytes(i.seed, id[:]), id[:])
 	return t
 }
 
@@ -120,7 +123,7 @@ func (i *Image) Topics(f func(*Topic) bool) {
 // TopicsFrom calls f in the order of names for every topic whose name is first or comes after it, until f
 // returns false.
 func (i *Image) TopicsFrom(first string, f func(*Topic) bool) {
-	it := i.byName.Root().Iterator()
+	it := i.ordered.Root().Iterator()
 	if first != "" {
 		it.SeekLowerBound([]byte(first))
 	}
@@ -132,7 +135,7 @@ func (i *Image) TopicsFrom(first string, f func(*Topic) bool) {
 }
 
 // TopicCount returns the number of topics.
-func (i *Image) TopicCount() int { return i.byName.Len() }
+func (i *Image) TopicCount() int { return i.byName.len }
 
 // PartitionCount returns the number of partitions of all topics.
 func (i *Image) PartitionCount() int { return i.partitionCount }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,12 +40,7 @@ func NewMachine() *Machine {
 }
 
 func emptyImage() *Image {
-	return &Image{
-		byName:         iradix.New[*Topic](),
-		byID:           iradix.New[*Topic](),
-		byCollision:    iradix.New[[]string](),
-		nextProducerID: 0,
-	}
+	return &Image{seed: maphash.MakeSeed(), ordered: iradix.New[*Topic]()}
 }
 
 // Image returns the newest image. It is never nil and costs one atomic load.

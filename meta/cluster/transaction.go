@@ -1,66 +1,78 @@
 package cluster
 
 import (
+	"hash/maphash"
 	"slices"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"millrace/engine/model"
 )
 
-// transaction builds the next image from one command. What it returns from byName and byID already
-// contains its own changes.
+// transaction builds the next image from one command. Its look-ups see its own changes.
 type transaction struct {
-	before      *Image
-	next        Image
-	delta       Delta
-	byName      *iradix.Txn[*Topic]
-	byID        *iradix.Txn[*Topic]
-	byCollision *iradix.Txn[[]string]
+	before  *Image
+	next    Image
+	delta   Delta
+	ordered *iradix.Txn[*Topic]
 }
 
 func newTransaction(before *Image) *transaction {
-	t := &transaction{before: before, next: *before}
+	t := &transaction{before: before, next: *before, ordered: before.ordered.Txn()}
 	t.next.Version++
-	t.byName, t.byID, t.byCollision = before.byName.Txn(), before.byID.Txn(), before.byCollision.Txn()
 	return t
 }
 
 func (t *transaction) commit() Delta {
-	t.next.byName, t.next.byID, t.next.byCollision = t.byName.Commit(), t.byID.Commit(), t.byCollision.Commit()
+	t.next.ordered = t.ordered.Commit()
 	t.delta.Image = &t.next
 	return t.delta
 }
 
 // put stores a topic, new or changed.
 func (t *transaction) put(topic *Topic) {
-	old, _ := t.byName.Insert([]byte(topic.Name), topic)
-	t.byID.Insert(topic.ID[:], topic)
-	t.next.partitionCount += len(topic.Partitions)
+	old := t.topicByName(topic.Name)
+	n := &t.next
+	n.byName = n.byName.with(maphash.String(n.seed, topic.Name), topic.Name, topic)
+	n.byID = n.byID.with(maphash.Bytes(n.seed, topic.ID[:]), string(topic.ID[:]), topic)
+	t.ordered.Insert([]byte(topic.Name), topic)
+	n.partitionCount += len(topic.Partitions)
 	if old != nil {
-		t.next.partitionCount -= len(old.Partitions)
+		n.partitionCount -= len(old.Partitions)
 	} else if key, ok := collisionKey(topic.Name); ok {
-		names, _ := t.byCollision.Get([]byte(key))
-		t.byCollision.Insert([]byte(key), append(slices.Clone(names), topic.Name))
+		t.setCollisions(key, append(slices.Clone(n.collisions(key)), topic.Name))
 	}
 	t.delta.Topics = append(t.delta.Topics, TopicChange{Old: old, New: topic})
 }
 
 func (t *transaction) remove(topic *Topic) {
-	t.byName.Delete([]byte(topic.Name))
-	t.byID.Delete(topic.ID[:])
-	t.next.partitionCount -= len(topic.Partitions)
+	n := &t.next
+	n.byName = n.byName.without(maphash.String(n.seed, topic.Name), topic.Name)
+	n.byID = n.byID.without(maphash.Bytes(n.seed, topic.ID[:]), string(topic.ID[:]))
+	t.ordered.Delete([]byte(topic.Name))
+	n.partitionCount -= len(topic.Partitions)
 	if key, ok := collisionKey(topic.Name); ok {
-		names, _ := t.byCollision.Get([]byte(key))
-		left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == topic.Name })
-		if len(left) == 0 {
-			t.byCollision.Delete([]byte(key))
-		} else {
-			t.byCollision.Insert([]byte(key), left)
-		}
+		own := func(name string) bool { return name == topic.Name }
+		t.setCollisions(key, slices.DeleteFunc(slices.Clone(n.collisions(key)), own))
 	}
 	t.delta.Topics = append(t.delta.Topics, TopicChange{Old: topic})
 }
 
-func (t *transaction) topicByName(name string) *Topic {
-	topic, _ := t.byName.Get([]byte(name))
-	return topic
+func (t *transaction) setCollisions(key string, names []string) {
+	n, hash := &t.next, maphash.String(t.next.seed, key)
+	if len(names) == 0 {
+		n.byCollision = n.byCollision.without(hash, key)
+	} else {
+		n.byCollision = n.byCollision.with(hash, key, names)
+	}
 }
+
+// collisions returns the names that are key with dots as underscores.
+func (i *Image) collisions(key string) []string {
+	names, _ := i.byCollision.get(maphash.String(i.seed, key), []byte(key))
+	return names
+}
+
+func (t *transaction) topicByName(name string) *Topic { return t.next.TopicByName([]byte(name)) }
+
+func (t *transaction) topicByID(id model.TopicID) *Topic { return t.next.TopicByID(id) }
