@@ -160,6 +160,9 @@ func heapOf(expected int64, f func()) int64 {
 }
 
 func TestEstimateCoversHeap(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector pads allocations")
+	}
 	f := newFiller(t)
 	counts := map[string]func() int{
 		"few":  func() int { return 1 + f.rnd.IntN(6) },
@@ -203,6 +206,9 @@ func TestEstimateCoversHeap(t *testing.T) {
 
 // A valid Metadata frame that kmsg blows up to many times its size is seen for what it is.
 func TestEstimateOfDenseMetadata(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector pads allocations")
+	}
 	a := workerAPI(t, 3)
 	const n = 900_000
 	body := binary.BigEndian.AppendUint32(nil, n)
