@@ -64,26 +64,32 @@ func (b *Builder) Add(r *Record) {
 // for the most frequent kind of record, with everything in registers.
 func (b *Builder) AddValue(offset, timestampDelta int64, value []byte) {
 	be := binary.BigEndian
-	metadata := 0
-	u := zigzag(timestampDelta)
-	if u != 0 {
+	u, metadata := zigzag(timestampDelta), 0
+	switch {
+	case u == 0:
+	case u < 0x80:
+		metadata = 2
+	default:
 		metadata = 1 + uvarintLen(u)
 	}
 	size := RecordOverhead + metadata + len(value)
 	if size > b.room {
 		b.turn(size)
 	}
-	d := b.buf[b.pos : b.pos+size : b.pos+size]
+	pos := b.pos
+	d := b.buf[pos : pos+size : pos+size]
 	be.PutUint64(d, uint64(offset))
 	be.PutUint64(d[8:], uint64(size-12)<<32|uint64(metadata))
 	if metadata != 0 {
 		d[16] = metaTimestamp
-		putUvarint(d[17:], u)
-		d = d[metadata:]
+		d[17] = byte(u)
+		if metadata > 2 {
+			putUvarint(d[17:], u)
+		}
 	}
-	be.PutUint64(d[16:], uint64(len(value))) // no protocol data
-	copy(d[RecordOverhead:], value)
-	b.pos += size
+	be.PutUint64(d[16+metadata:], uint64(len(value))) // no protocol data
+	copy(d[RecordOverhead+metadata:], value)
+	b.pos = pos + size
 	b.room -= size
 	b.count++
 	b.last = offset

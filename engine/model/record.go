@@ -140,33 +140,29 @@ func ParseValue(b []byte) (offset, timestampDelta int64, value []byte, n int) {
 	if len(b) < RecordOverhead {
 		return 0, 0, nil, 0
 	}
-	offset = int64(be.Uint64(b))
 	lengths := be.Uint64(b[8:])
-	d := b
-	switch metadata := uint32(lengths); metadata {
-	case 0:
-	case 2, 3:
-		if len(b) < RecordOverhead+int(metadata) || b[16] != metaTimestamp {
+	at := int(uint32(lengths)) // bytes of metadata
+	if at != 0 {
+		// Flags, then one byte, or two of which the first is marked.
+		if at != 2 && at != 3 || len(b) < RecordOverhead+at || b[16] != metaTimestamp || b[15+at] >= 0x80 {
 			return 0, 0, nil, 0
 		}
 		u := uint64(b[17])
-		if metadata == 3 {
+		if at == 3 {
+			if u < 0x80 {
+				return 0, 0, nil, 0
+			}
 			u = u&0x7f | uint64(b[18])<<7
 		}
-		if b[15+metadata] >= 0x80 || (metadata == 3) != (b[17] >= 0x80) {
-			return 0, 0, nil, 0
-		}
 		timestampDelta = unzigzag(u)
-		d = b[metadata:]
-	default:
-		return 0, 0, nil, 0
 	}
-	size := be.Uint64(d[16:]) // no protocol data: its length, the upper half, is 0
+	at += RecordOverhead
+	size := be.Uint64(b[at-8:]) // no protocol data: its length, the upper half, is 0
 	n = int(12 + lengths>>32)
-	if size > uint64(len(d)-RecordOverhead) || len(b)-len(d)+RecordOverhead+int(size) != n {
+	if size > uint64(len(b)-at) || at+int(size) != n {
 		return 0, 0, nil, 0
 	}
-	return offset, timestampDelta, d[RecordOverhead : RecordOverhead+size : RecordOverhead+size], n
+	return int64(be.Uint64(b)), timestampDelta, b[at:n:n], n
 }
 
 // parseMetadata reads m, which is not empty. r.Value is already set.

@@ -7,7 +7,7 @@ func zigzag(v int64) uint64   { return uint64(v<<1) ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
 // uvarintLen returns the bytes that putUvarint writes.
-func uvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
+func uvarintLen(v uint64) int { return (9*bits.Len64(v|1) + 64) / 64 }
 
 // putUvarint writes v at dst[0:] and returns the bytes written. dst has room.
 func putUvarint(dst []byte, v uint64) int {

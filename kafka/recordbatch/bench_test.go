@@ -3,12 +3,33 @@ package recordbatch
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"millrace/engine/model"
 	"millrace/perf"
 )
 
 const testIdentity = 0x5eed1234
+
+// best keeps the fastest of single operations: on a shared machine it says what the code costs, while the
+// mean says what the neighbours did.
+type best struct {
+	start time.Time
+	least time.Duration
+}
+
+func (m *best) begin() { m.start = time.Now() }
+
+func (m *best) end() {
+	if d := time.Since(m.start); m.least == 0 || d < m.least {
+		m.least = d
+	}
+}
+
+func (m *best) report(b *testing.B, records int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(records), "ns/record")
+	b.ReportMetric(float64(m.least.Nanoseconds())/float64(records), "best-ns/record")
+}
 
 // BenchmarkDecode is the produce side of the codec: check the batch's checksum, walk its records and write
 // the stored append with its checksums.
@@ -26,7 +47,9 @@ func BenchmarkDecode(b *testing.B) {
 			var h model.AppendHeader
 			b.ReportAllocs()
 			b.SetBytes(int64(len(wire)))
+			var m best
 			for b.Loop() {
+				m.begin()
 				if err := batch.ParseProduced(wire, 1<<20); err != nil {
 					b.Fatal(err)
 				}
@@ -39,8 +62,9 @@ func BenchmarkDecode(b *testing.B) {
 					b.Fatal(err)
 				}
 				bld.Finish(nil)
+				m.end()
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/record")
+			m.report(b, count)
 		})
 	}
 }
@@ -55,13 +79,16 @@ func BenchmarkEncode(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(stored)))
 			in := Input{Identity: testIdentity, MaxBytes: 1 << 20, AtLeastOne: true}
+			var m best
 			for b.Loop() {
+				m.begin()
 				in.Span, in.AtBlock, in.From, in.UpTo = stored, false, 1000, 1<<40
 				if _, err := AppendBatches(dst, &in, &res); err != nil || res.Records != count {
 					b.Fatal(err, res)
 				}
+				m.end()
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(count), "ns/record")
+			m.report(b, count)
 		})
 	}
 }

@@ -13,58 +13,116 @@ import (
 // Offset deltas must count up from 0: a compressed batch of an old client may say otherwise, and wrong
 // deltas are refused rather than stored.
 func (d *Decoder) EncodeAppend(b *model.Builder, baseOffset int64) error {
-	src, count := d.records, int(d.batch.Count)
-	least, most := d.limits.timestampRange()
-	base, maxTimestamp := d.batch.BaseTimestamp, int64(-1)
-	sizeMax := int64(math.MaxInt64)
-	if d.batch.Codec() != model.CodecNone && d.limits.RecordBytesMax > 0 {
-		sizeMax = d.limits.RecordBytesMax
+	w := d.newWalk(baseOffset)
+	for count := int(d.batch.Count); ; {
+		if !d.limits.KeyRequired {
+			w.values(b, count)
+		}
+		if w.index == count {
+			break
+		}
+		if err := d.next(&w, b); err != nil {
+			return err
+		}
 	}
-	r := &d.record
-	for i := 0; i < count; i++ {
-		end, offsetDelta := parseValue(src, r)
-		if end == 0 {
-			size, at := varint(src, 0)
-			if at < 0 || size < 0 || size > int64(len(src)-at) {
-				return refuseRecord(ErrInvalidRecord, i, "its length is wrong")
-			}
-			end = at + int(size)
-			offsetDelta = parseRecord(src[at:end:end], r)
-		}
-		if offsetDelta != int64(i) {
-			return d.refuseParsed(i, offsetDelta, end)
-		}
-		if int64(end) > sizeMax {
-			return refuseRecord(ErrInvalidRecord, i, "it has %d bytes, %d are allowed", end, sizeMax)
-		}
-		if r.Key == nil && d.limits.KeyRequired {
-			return refuseRecord(ErrInvalidRecord, i, "a compacted topic takes no record without a key")
-		}
-		timestamp := base + r.TimestampDelta
-		if (base^timestamp)&(r.TimestampDelta^timestamp) < 0 {
-			return refuseRecord(ErrInvalidRecord, i, "its timestamp overflows")
-		}
-		if d.limits.LogAppendTime {
-			r.TimestampDelta = 0
-		} else if (timestamp < least || timestamp > most) && timestamp != -1 {
-			return refuseRecord(ErrTimestamp, i, "timestamp %d is not in [%d, %d]", timestamp, least, most)
-		}
-		maxTimestamp = max(maxTimestamp, timestamp)
-		if r.Key == nil && r.Headers == nil && r.Value != nil {
-			b.AddValue(baseOffset+int64(i), r.TimestampDelta, r.Value)
-		} else {
-			r.Offset = baseOffset + int64(i)
-			b.Add(r)
-		}
-		src = src[end:]
+	if len(w.src) != 0 {
+		return refuse(ErrInvalidRecord, "%d bytes after the last record", len(w.src))
 	}
-	if len(src) != 0 {
-		return refuse(ErrInvalidRecord, "%d bytes after the last record", len(src))
-	}
-	b.Header.BaseTimestamp, b.Header.MaxTimestamp = base, maxTimestamp
+	b.Header.BaseTimestamp, b.Header.MaxTimestamp = w.base, w.maxTimestamp
 	if d.limits.LogAppendTime {
 		b.Header.BaseTimestamp, b.Header.MaxTimestamp = d.limits.Now, d.limits.Now
 	}
+	return nil
+}
+
+// walk is the state of one walk over a batch's records.
+type walk struct {
+	src          []byte // records to come
+	index        int    // of the first of them
+	baseOffset   int64
+	base         int64 // timestamp
+	maxTimestamp int64
+	least, most  int64 // timestamps allowed
+	keepTime     int64 // mask of the stored timestamp delta: none with log append time
+	sizeMax      int64
+}
+
+func (d *Decoder) newWalk(baseOffset int64) walk {
+	w := walk{src: d.records, baseOffset: baseOffset, base: d.batch.BaseTimestamp, maxTimestamp: -1, sizeMax: math.MaxInt64}
+	if d.limits.LogAppendTime {
+		w.least, w.most = math.MinInt64, math.MaxInt64
+	} else {
+		w.keepTime = -1
+		w.least, w.most = d.limits.timestampRange()
+	}
+	if d.batch.Codec() != model.CodecNone && d.limits.RecordBytesMax > 0 {
+		w.sizeMax = d.limits.RecordBytesMax
+	}
+	return w
+}
+
+// values takes records from the front as long as they have nothing but a value, a timestamp near the base
+// and nothing wrong with them; next takes every other record. With everything in registers it is what most
+// records of a busy broker cost.
+func (w *walk) values(b *model.Builder, count int) {
+	src, base, maxTimestamp := w.src, w.base, w.maxTimestamp
+	i := w.index
+	for ; i < count && len(src) >= headSize; i++ {
+		p := (*[headSize]byte)(src)
+		body, at := head(p, 0)
+		end := at + int(body>>1)
+		timeDelta, at := head(p, at+1) // behind the attributes, which are ignored
+		offsetDelta, at := head(p, at)
+		key := p[at&(headSize-1)]
+		length, at := head(p, at+1)
+		// Lengths are even, that of a null key is 1; behind the value is the count of headers.
+		if at >= headSize || (body|length)&1 != 0 || key != 1 || offsetDelta != uint64(i)<<1 ||
+			end > len(src) || at+int(length>>1)+1 != end || src[end-1] != 0 || int64(end) > w.sizeMax {
+			break
+		}
+		delta := unzigzag(timeDelta)
+		timestamp := base + delta
+		if timestamp < w.least || timestamp > w.most || (base^timestamp)&(delta^timestamp) < 0 {
+			break
+		}
+		maxTimestamp = max(maxTimestamp, timestamp)
+		b.AddValue(w.baseOffset+int64(i), delta&w.keepTime, src[at:end-1])
+		src = src[end:]
+	}
+	w.src, w.index, w.maxTimestamp = src, i, maxTimestamp
+}
+
+// next takes any one record.
+func (d *Decoder) next(w *walk, b *model.Builder) error {
+	i, r := w.index, &d.record
+	size, at := varint(w.src, 0)
+	if at < 0 || size < 0 || size > int64(len(w.src)-at) {
+		return refuseRecord(ErrInvalidRecord, i, "its length is wrong")
+	}
+	end := at + int(size)
+	offsetDelta := parseRecord(w.src[at:end:end], r)
+	if offsetDelta != int64(i) {
+		return d.refuseParsed(i, offsetDelta, end)
+	}
+	if int64(end) > w.sizeMax {
+		return refuseRecord(ErrInvalidRecord, i, "it has %d bytes, %d are allowed", end, w.sizeMax)
+	}
+	if r.Key == nil && d.limits.KeyRequired {
+		return refuseRecord(ErrInvalidRecord, i, "a compacted topic takes no record without a key")
+	}
+	timestamp := w.base + r.TimestampDelta
+	if (w.base^timestamp)&(r.TimestampDelta^timestamp) < 0 {
+		return refuseRecord(ErrInvalidRecord, i, "its timestamp overflows")
+	}
+	if (timestamp < w.least || timestamp > w.most) && timestamp != -1 {
+		return refuseRecord(ErrTimestamp, i, "timestamp %d is not in [%d, %d]", timestamp, w.least, w.most)
+	}
+	w.maxTimestamp = max(w.maxTimestamp, timestamp)
+	r.TimestampDelta &= w.keepTime
+	r.Offset = w.baseOffset + int64(i)
+	b.Add(r)
+	w.src = w.src[end:]
+	w.index++
 	return nil
 }
 
@@ -74,29 +132,6 @@ func (d *Decoder) refuseParsed(i int, offsetDelta int64, size int) error {
 		return refuseRecord(ErrInvalidRecord, i, "its lengths contradict each other in %d bytes", size)
 	}
 	return refuseRecord(ErrInvalidRecord, i, "its offset delta is %d", offsetDelta)
-}
-
-// parseValue is parseRecord, length included, for a record that has nothing but a value and short numbers
-// before it. size is 0 for every other record, bad ones among them.
-func parseValue(src []byte, r *model.Record) (size int, offsetDelta int64) {
-	if len(src) < headSize {
-		return 0, 0
-	}
-	p := (*[headSize]byte)(src)
-	body, at := head(p, 0)
-	end := at + int(body>>1)
-	delta, i := head(p, at+1)
-	offset, i := head(p, i)
-	key := p[i&(headSize-1)]
-	value, i := head(p, i+1)
-	// Lengths are even, that of a null key is 1; behind the value is the count of headers.
-	if i >= headSize || (body|value)&1 != 0 || key != 1 || end > len(src) || i+int(value>>1)+1 != end || src[end-1] != 0 {
-		return 0, 0
-	}
-	r.TimestampDelta = unzigzag(delta)
-	r.Key, r.Headers = nil, nil
-	r.Value = src[i : end-1 : end-1]
-	return end, unzigzag(offset)
 }
 
 // badRecord is no offset delta, which has 32 bits.

@@ -36,7 +36,7 @@ func varintSlow(b []byte, i int) (int64, int) {
 	return 0, -1
 }
 
-// headSize is the bytes that parseHead looks at.
+// headSize is the bytes that head may look at.
 const headSize = 32
 
 // head reads an unsigned number of one or two bytes at p[i]; for a longer one the next position lies, and
@@ -51,6 +51,18 @@ func head(p *[headSize]byte, i int) (u uint64, next int) {
 		return u&0x7f | c<<7, i + 2
 	}
 	return 0, 2 * headSize
+}
+
+// shortMax is the first number that takes more than two bytes.
+const shortMax = 1 << 14
+
+// short returns the one or two bytes of an unsigned number below shortMax, the first in the lowest bits, and
+// their length in bits.
+func short(u uint64) (w uint64, bits uint) {
+	if u < 0x80 {
+		return u, 8
+	}
+	return u&0x7f | 0x80 | u>>7<<8, 16
 }
 
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
@@ -85,7 +97,7 @@ func varlongSlow(b []byte, i int) (int64, int) {
 func zigzag(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
 
 // varintLen returns the bytes of v as a varint.
-func varintLen(v int64) int { return (bits.Len64(zigzag(v)|1) + 6) / 7 }
+func varintLen(v int64) int { return (9*bits.Len64(zigzag(v)|1) + 64) / 64 }
 
 // putVarint writes v at b[i:] and returns the position after it. b has room.
 func putVarint(b []byte, i int, v int64) int {
