@@ -29,6 +29,7 @@ func (d *descriptor) take() int { return int(d.value.Swap(closedDescriptor)) }
 type file struct {
 	fd   *descriptor
 	name string
+	host *pageHost
 	// loads counts the Load calls in flight on any mapping of this file: see mapping.Resident.
 	loads atomic.Int32
 }

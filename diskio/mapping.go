@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -19,19 +18,17 @@ import (
 type mapping struct {
 	b    []byte
 	f    *file
-	host *pageHost
+	host *pageHost // that of f
 }
 
-// pageHost holds what the kernel offers for asking about pages. One is shared by all mappings.
+// pageHost holds what the kernel offers for asking about pages. The files of a backend share one.
 type pageHost struct {
 	pageBytes int64
 	cachestat bool
 	populate  bool
 }
 
-// mapHost probes the kernel once a process.
-var mapHost = sync.OnceValue(probePages)
-
+// probePages asks the kernel, at the cost of two calls.
 func probePages() *pageHost {
 	host := &pageHost{pageBytes: int64(os.Getpagesize())}
 	// A bad descriptor is told apart from a missing call (Linux before 6.5) or a forbidden one.
@@ -49,7 +46,7 @@ func (f *file) Map(size int64) (Mapping, error) {
 	if size < 0 || size > 1<<46 {
 		return nil, f.fail("map", unix.EINVAL)
 	}
-	m := &mapping{f: f, host: mapHost()}
+	m := &mapping{f: f, host: f.host}
 	if size == 0 {
 		return m, nil
 	}

@@ -37,8 +37,8 @@ func coldFile(t *testing.T, size int) *file {
 // hosts returns the ways of asking about pages: what the kernel has, and what stands in on older ones.
 func hosts() map[string]*pageHost {
 	return map[string]*pageHost{
-		"kernel": mapHost(),
-		"old":    {pageBytes: mapHost().pageBytes},
+		"kernel": probePages(),
+		"old":    {pageBytes: probePages().pageBytes},
 	}
 }
 

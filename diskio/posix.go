@@ -20,6 +20,7 @@ type posixFS struct {
 
 func newPosixFS(reason string) *posixFS {
 	return &posixFS{
+		tree:    tree{host: probePages()},
 		reason:  reason,
 		vectors: newVectorPool(),
 		call:    pwritev,

@@ -46,7 +46,8 @@ func Probe(dir string) Report {
 // probe is Probe; it also returns the ring that it made, nil where there is none.
 func probe(dir string, entries int) (Report, *ring) {
 	report := Report{Dir: dir, Mount: findMount(dir)}
-	report.Cachestat, report.PopulateRead = mapHost().cachestat, mapHost().populate
+	pages := probePages()
+	report.Cachestat, report.PopulateRead = pages.cachestat, pages.populate
 	if report.NowaitReason, report.Err = probeNowait(dir); report.Err == nil {
 		report.NowaitWrites = report.NowaitReason == ""
 	}

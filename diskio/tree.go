@@ -16,21 +16,21 @@ const (
 )
 
 // tree holds the part of FS that is the same for every backend on the host: names, sizes and locks.
-type tree struct{}
+type tree struct{ host *pageHost }
 
 // MkdirAll implements FS.
 func (tree) MkdirAll(path string) error { return os.MkdirAll(path, dirMode) }
 
 // Create implements FS.
-func (tree) Create(path string) (File, error) {
-	return openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
+func (t tree) Create(path string) (File, error) {
+	return t.openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL)
 }
 
 // Open implements FS.
-func (tree) Open(path string) (File, error) { return openFile(path, unix.O_RDWR) }
+func (t tree) Open(path string) (File, error) { return t.openFile(path, unix.O_RDWR) }
 
 // OpenReadOnly implements FS.
-func (tree) OpenReadOnly(path string) (File, error) { return openFile(path, unix.O_RDONLY) }
+func (t tree) OpenReadOnly(path string) (File, error) { return t.openFile(path, unix.O_RDONLY) }
 
 // Remove implements FS.
 func (tree) Remove(path string) error { return os.Remove(path) }
@@ -105,12 +105,12 @@ func (tree) Lock(path string) (io.Closer, error) {
 }
 
 // openFile opens a file without handing it to the runtime's poller, which could not wait for it anyway.
-func openFile(path string, flags int) (File, error) {
+func (t tree) openFile(path string, flags int) (File, error) {
 	fd, err := openRetry(path, flags)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return &file{fd: newDescriptor(fd), name: path}, nil
+	return &file{fd: newDescriptor(fd), name: path, host: t.host}, nil
 }
 
 // openRetry opens path with O_CLOEXEC, again where a signal interrupted it.

@@ -26,8 +26,6 @@ const (
 	CrashMix
 )
 
-var crashNames = [...]string{"drop", "keep", "tear", "stale", "mix"}
-
 // CrashModes lists all modes, for tests that try each.
 func CrashModes() []CrashMode {
 	return []CrashMode{CrashDrop, CrashKeep, CrashTear, CrashStale, CrashMix}
@@ -35,10 +33,20 @@ func CrashModes() []CrashMode {
 
 // String returns the mode's name.
 func (m CrashMode) String() string {
-	if m < 0 || int(m) >= len(crashNames) {
+	switch m {
+	case CrashDrop:
+		return "drop"
+	case CrashKeep:
+		return "keep"
+	case CrashTear:
+		return "tear"
+	case CrashStale:
+		return "stale"
+	case CrashMix:
+		return "mix"
+	default:
 		return fmt.Sprintf("mode %d", int(m))
 	}
-	return crashNames[m]
 }
 
 // Crash returns the disk as a machine may find it after a power cut at this moment. Everything on it is
