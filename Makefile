@@ -14,7 +14,7 @@ HOT        := ./perf/... ./diskio/... ./netio/... ./engine/... ./kafka/...
 .PHONY: build run test test-go test-e2e race lint fuzz bench docs test-clients clean
 
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
+	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
 
 run: build
 	./bin/millrace serve --data-dir $(DATA)
