@@ -150,7 +150,6 @@ func (k *keeper) checkpointSome(shards []*Shard) error {
 	var taken []captured
 	var group syncGroup
 	for _, sh := range shards {
-		sh.checkpoint.queued.Store(false)
 		if c, ok := sh.capture(); ok {
 			taken = append(taken, c)
 			group.add(sh)

@@ -188,6 +188,15 @@ func (s *testStore) append(sh *Shard, b *testBatch) *Append {
 // that every offset comes once and in order where gaps is false.
 func readAll(t testing.TB, sh *Shard, from int64, maxBytes int) map[int64][]byte {
 	t.Helper()
+	out, err := tryReadAll(t, sh, from, maxBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func tryReadAll(t testing.TB, sh *Shard, from int64, maxBytes int) (map[int64][]byte, error) {
+	t.Helper()
 	out := map[int64][]byte{}
 	var sp Span
 	defer sp.Release()
@@ -197,14 +206,14 @@ func readAll(t testing.TB, sh *Shard, from int64, maxBytes int) map[int64][]byte
 			err = sh.ReadBlocking(&sp, next, 1<<62, maxBytes)
 		}
 		if err != nil {
-			t.Fatalf("read %d: %v", next, err)
+			return out, fmt.Errorf("read %d: %w", next, err)
 		}
 		if sp.Len() == 0 {
-			return out
+			return out, nil
 		}
 		if !sp.Resident() {
 			if err := sp.Load(); err != nil {
-				t.Fatal(err)
+				return out, err
 			}
 		}
 		after := parseSpan(t, sh, &sp, func(r *model.Record) {

@@ -72,6 +72,7 @@ func (k *keeper) checkpointDue(now time.Time) {
 	kept := k.dirty[:0]
 	for _, d := range k.dirty {
 		if d.shard.checkpoint.bytes.Load() >= k.store.opts.CheckpointBytes || now.Sub(d.since) >= k.store.opts.CheckpointInterval {
+			d.shard.checkpoint.queued.Store(false)
 			due = append(due, d.shard)
 		} else {
 			kept = append(kept, d)

@@ -147,11 +147,10 @@ func (sh *Shard) deleteSegments(n int, start int64) error {
 		return err
 	}
 	list := sh.list.Load()
-	if n > 0 && list.segments[n].dirty() {
-		// The header of what stays must be durable before what was before it goes.
-		var group syncGroup
-		group.add(sh)
-		if err := group.sync(store); err != nil {
+	if n > 0 {
+		// The header of what stays must be durable before what was before it goes, and so must what only the
+		// deleted records tell of producers.
+		if err := store.keeper.checkpointSome([]*Shard{sh}); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func (s *appendScan) step() {
 	}
 	var h model.AppendHeader
 	err := h.Parse(s.mapping.Slice(s.position, min(s.position+model.HeaderSize, s.size)), s.shard.identity)
-	if err == nil && h.BaseOffset >= s.limit {
+	if err == nil && h.LastOffset >= s.limit {
 		s.done = true
 		return
 	}

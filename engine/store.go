@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("options of the shard store: %w", err)
 	}
 	start := time.Now()
-	if err := o.FS.MkdirAll(o.Dir); err != nil {
+	if err := makeDataDir(o.FS, o.Dir); err != nil {
 		return nil, fmt.Errorf("make data directory %s: %w", o.Dir, err)
 	}
 	lock, err := o.FS.Lock(filepath.Join(o.Dir, lockName))
@@ -90,6 +91,34 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.metrics.RecoveryNanos.Store(int64(time.Since(start)))
 	s.start()
 	return s, nil
+}
+
+// makeDataDir makes the directory, durably, where it is missing.
+func makeDataDir(fsys diskio.FS, dir string) error {
+	var made []string // parents of what is missing
+	for at := filepath.Clean(dir); ; {
+		if _, err := fsys.List(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		parent := filepath.Dir(at)
+		made = append(made, parent)
+		if parent == at {
+			break
+		}
+		at = parent
+	}
+	if len(made) == 0 {
+		return nil
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	for _, parent := range made {
+		if err := fsys.SyncDir(parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func newStore(o Options, lock io.Closer) *Store {

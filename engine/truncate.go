@@ -66,6 +66,8 @@ func (sh *Shard) truncateTo(offset int64) error {
 	if err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
 	}
+	// An append that reaches over the log start is cut whole, but no offset below the log start comes again.
+	cut = max(cut, sh.logStart.Load())
 	latest, latestBase, err := sh.measure(s, position)
 	if err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
@@ -79,7 +81,7 @@ func (sh *Shard) truncateTo(offset int64) error {
 		return err // for good
 	}
 	kept, gone := list.segments[:i+1], list.segments[i+1:]
-	if cut == s.base {
+	if position == segmentHeaderSize {
 		kept, gone = list.segments[:i], list.segments[i:]
 	}
 	sh.mu.Lock()
