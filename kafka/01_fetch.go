@@ -87,7 +87,7 @@ func (l *loop) attempt(f *fetchRequest) {
 	total, failed := l.resolve(f)
 	ready, outOfReach := f.plan(false)
 	total += ready
-	waited := f.deadline != 0 && l.now() >= f.deadline
+	waited := f.e.conn.hurried || (f.deadline != 0 && l.now() >= f.deadline)
 	switch {
 	case outOfReach:
 		l.fetchOnWorker(f)

@@ -16,6 +16,7 @@ type conn struct {
 	alone   bool        // the one that is open runs on a worker: those behind it wait
 	queue   []*exchange // wait for their turn; netio bounds how many
 	pumping bool
+	hurried bool          // the peer sends no more: nothing waits
 	polls   *fetchRequest // long polls of this connection, a list by fetchRequest.connNext
 }
 
@@ -98,6 +99,15 @@ func (c *conn) finished(e *exchange) {
 		c.queue = nil
 	}
 	c.pumping = false
+}
+
+// hurry ends the waits of the connection's long polls. They are answered in the order of their requests,
+// whatever their order here.
+func (c *conn) hurry() {
+	c.hurried = true
+	for c.polls != nil {
+		c.loop.retryPoll(c.polls)
+	}
 }
 
 // closed gives up what waits for a connection that is gone.

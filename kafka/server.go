@@ -94,6 +94,13 @@ func (s *Server) OnOpen(c *netio.Conn) {
 	c.State = &conn{net: c, loop: l}
 }
 
+// OnHalfClose is called by netio: long polls of a peer that may be gone are answered with what there is.
+func (s *Server) OnHalfClose(c *netio.Conn) {
+	if st, ok := c.State.(*conn); ok {
+		st.hurry()
+	}
+}
+
 // OnClose is called by netio.
 func (s *Server) OnClose(c *netio.Conn) {
 	if st, ok := c.State.(*conn); ok {

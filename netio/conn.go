@@ -39,23 +39,24 @@ type Conn struct {
 	idle, slow, receiving ageNode
 	wait                  waitNode
 
-	readable  bool // edge seen, EAGAIN not yet
-	writable  bool
-	finSeen   bool // the poller reported a FIN, perhaps behind bytes not read yet
-	eof       bool // read up to the FIN
-	broken    bool // both directions are gone
-	deaf      bool // an exchange closes the connection: no more requests
-	draining  bool // the server stops: no more requests
-	ending    bool // closes when sending is empty
-	closed    bool
-	released  bool // holds nothing any more; its open exchanges stand alone
-	lingering bool // shut for sending, discards until the peer closes
-	waiting   bool // in the budget's line
-	granted   bool // the frame in asm was admitted over soft and must arrive within SlowTimeout
-	dirty     bool // in loop.dirty
-	ready     bool // in loop.ready
-	pumping   bool
-	paused    pause
+	readable   bool // edge seen, EAGAIN not yet
+	writable   bool
+	finSeen    bool // the poller reported a FIN, perhaps behind bytes not read yet
+	eof        bool // read up to the FIN
+	halfClosed bool // and the handler was told
+	broken     bool // both directions are gone
+	deaf       bool // an exchange closes the connection: no more requests
+	draining   bool // the server stops: no more requests
+	ending     bool // closes when sending is empty
+	closed     bool
+	released   bool // holds nothing any more; its open exchanges stand alone
+	lingering  bool // shut for sending, discards until the peer closes
+	waiting    bool // in the budget's line
+	granted    bool // the frame in asm was admitted over soft and must arrive within SlowTimeout
+	dirty      bool // in loop.dirty
+	ready      bool // in loop.ready
+	pumping    bool
+	paused     pause
 }
 
 // pause is why a connection is not read.

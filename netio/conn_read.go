@@ -67,6 +67,9 @@ func (c *Conn) settle() {
 		c.loop.close(c, CausePeer)
 	case c.broken:
 		c.loop.close(c, CauseIO)
+	case c.eof && c.stash == nil && !c.halfClosed:
+		c.halfClosed = true
+		c.loop.server.options.Handler.OnHalfClose(c)
 	}
 }
 

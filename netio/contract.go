@@ -42,6 +42,9 @@ type Handler interface {
 	// OnFrame is one whole frame, without its length prefix. x must be finished exactly once, now or later on the same loop, by
 	// Reply, Drop or Close. x.Frame is valid until OnFrame returns, or, after x.Retain, until x is finished.
 	OnFrame(x *Exchange)
+	// OnHalfClose says that the peer sends no more, while answers are still due: it may wait for them, or be
+	// gone. Exchanges that wait for something to happen should be finished now.
+	OnHalfClose(c *Conn)
 	// OnClose says that the connection is gone. Exchanges that are not finished must still be finished
 	// (their replies go nowhere).
 	OnClose(c *Conn)

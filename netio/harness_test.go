@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,10 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // handler calls what is set and echoes otherwise.
 type handler struct {
-	onOpen  func(c *Conn)
-	onFrame func(x *Exchange)
-	onClose func(c *Conn)
-	onTimer func(l *Loop)
+	onOpen      func(c *Conn)
+	onFrame     func(x *Exchange)
+	onClose     func(c *Conn)
+	onHalfClose func(c *Conn)
+	onTimer     func(l *Loop)
 }
 
 func (h *handler) OnOpen(c *Conn) {
@@ -108,8 +108,13 @@ func balanced(t testing.TB, s *Server) {
 // eventually waits for a condition that nothing announces.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); runtime.Gosched() {
-		if time.Now().After(deadline) {
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(200 * time.Microsecond) // a busy loop would take the processor from the server
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("timeout: %s", what)
 		}
 	}
