@@ -137,7 +137,10 @@ func (a *acceptor) retry(now time.Time) {
 		return
 	}
 	a.paused = time.Time{}
-	_ = a.watch()
+	if err := a.watch(); err != nil { // no kernel memory for it yet
+		a.paused = now
+		a.server.loops[0].timer.armAccept()
+	}
 }
 
 func (a *acceptor) close() {

@@ -9,7 +9,7 @@ import (
 const (
 	headBytes       = 4        // the big-endian length that precedes each frame
 	bodyBytesMin    = 512      // first room for a frame that arrives in pieces
-	bodyBytesSmall  = 64 << 10 // below it room grows fourfold
+	bodyBytesSmall  = 32 << 10 // below it room grows fourfold
 	bodyBytesMiddle = 1 << 20  // the next step once bodyBytesSmall has arrived
 	bodyBytesStep   = 16 << 20 // from then on room grows by at most this much
 )

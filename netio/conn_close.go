@@ -6,16 +6,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingerTimeout is how long a connection whose last answers are on their way may take to go.
-const lingerTimeout = 2 * time.Second
+const (
+	// lingerTimeout is how long a connection whose last answers are on their way may take to go.
+	lingerTimeout = 2 * time.Second
+	lingerPoll    = 10 * time.Millisecond // how often it is asked whether they have arrived
+)
 
 // part closes c without hurting answers that are still on their way. Closing a socket while bytes of the
 // peer are unread, or come later, makes the kernel send a reset and forget what it has not delivered. So
 // while the peer has not acknowledged everything, only our direction is shut, and what the peer sends is
 // thrown away until it closes too.
 func (l *Loop) part(c *Conn, cause Cause) {
-	unacknowledged, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
-	if c.broken || c.eof || err != nil || unacknowledged == 0 {
+	if c.broken || c.eof || c.delivered() {
 		l.close(c, cause)
 		return
 	}
@@ -23,7 +25,24 @@ func (l *Loop) part(c *Conn, cause Cause) {
 	c.ending, c.lingering, c.closeCause = true, true, cause
 	c.letGo()
 	l.lingering.touch(&c.slow, c, l.now())
+	l.timer.sweepBy(lingerPoll)
 	l.discard(c)
+}
+
+// delivered tells whether the peer has acknowledged all that was sent.
+func (c *Conn) delivered() bool {
+	n, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
+	return err != nil || n == 0
+}
+
+func (l *Loop) sweepLingering(now time.Time) {
+	for n := l.lingering.first; n != nil; {
+		c := n.conn
+		n = n.next
+		if now.Sub(c.slow.at) >= lingerTimeout || c.delivered() {
+			l.close(c, c.closeCause)
+		}
+	}
 }
 
 // discard reads what the peer of a lingering connection sends, up to its end.

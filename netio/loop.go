@@ -252,7 +252,7 @@ func (l *Loop) openConn(c *Conn) {
 	l.conns[c.fd] = c
 	l.count++
 	l.idle.touch(&c.idle, c, l.now())
-	l.timer.armSweep()
+	l.timer.sweepBy(l.timer.period)
 	l.server.options.Handler.OnOpen(c)
 	l.markDirty(c)
 }

@@ -6,9 +6,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // runSelf runs the calling test in a process of its own with 256 descriptors and the given environment.
@@ -101,4 +104,24 @@ func rssAnon(t testing.TB) int64 {
 	_, err = fmt.Sscan(rest, &kib)
 	must(t, err)
 	return kib << 10
+}
+
+// threadClock locks the loop to its thread and returns the processor seconds of that thread.
+func threadClock(t testing.TB, l *Loop) func() float64 {
+	var id int
+	done := make(chan struct{})
+	l.Post(taskFunc(func(*Loop) {
+		runtime.LockOSThread()
+		id = unix.Gettid()
+		close(done)
+	}))
+	<-done
+	return func() float64 {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/schedstat", id))
+		must(t, err)
+		var nanoseconds int64
+		_, err = fmt.Sscan(string(b), &nanoseconds)
+		must(t, err)
+		return float64(nanoseconds) / 1e9
+	}
 }

@@ -36,10 +36,10 @@ func (t *timer) setHandler(at time.Time) {
 	t.arm()
 }
 
-// armSweep makes sure that a sweep is due within a period.
-func (t *timer) armSweep() {
-	if t.sweep.IsZero() {
-		t.sweep = time.Now().Add(t.period)
+// sweepBy makes sure that a sweep is due within the given time.
+func (t *timer) sweepBy(in time.Duration) {
+	if at := time.Now().Add(in); t.sweep.IsZero() || at.Before(t.sweep) {
+		t.sweep = at
 		t.arm()
 	}
 }
@@ -66,7 +66,9 @@ func (l *Loop) onTimer() {
 	if !t.sweep.IsZero() && !now.Before(t.sweep) {
 		t.sweep = time.Time{}
 		l.sweep(now)
-		if l.count > 0 {
+		if l.lingering.first != nil {
+			t.sweep = now.Add(min(t.period, lingerPoll))
+		} else if l.count > 0 {
 			t.sweep = now.Add(t.period)
 		}
 	}
@@ -110,9 +112,7 @@ func (l *Loop) sweep(now time.Time) {
 		l.logClose(c, "slow reader")
 		l.reset(c, CauseSlow)
 	}
-	for c := l.lingering.expired(now, lingerTimeout); c != nil; c = l.lingering.expired(now, lingerTimeout) {
-		l.close(c, c.closeCause)
-	}
+	l.sweepLingering(now)
 	for c := l.receiving.expired(now, o.SlowTimeout); c != nil; c = l.receiving.expired(now, o.SlowTimeout) {
 		// Only a peer that could send and does not, while memory is short, is at fault.
 		if c.waiting || c.readable || c.paused != pauseNone || !c.granted && m.ConnectionsWaiting.Load() == 0 {
