@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
@@ -14,6 +15,9 @@ const (
 	roundProposals = 1024
 	roundBytes     = 4 << 20
 )
+
+// replayTarget is how long a start may take before it ends with a snapshot.
+const replayTarget = 100 * time.Millisecond
 
 // loop is the goroutine that owns the Raft node, the store and the machines.
 type loop struct {
@@ -37,9 +41,11 @@ type loop struct {
 // happen at the end stands in deferred calls.
 func (n *Node) run(opened chan<- error) {
 	l := &loop{node: n, waiting: map[uint64]*proposal{}, lastID: rand.Uint64()}
-	defer close(n.done)
-	defer n.leader.Store(false)
-	defer l.abandon()
+	defer func() {
+		n.leader.Store(false)
+		l.abandon()
+		close(n.done)
+	}()
 	err := l.open()
 	if err == nil {
 		opened <- nil
@@ -71,7 +77,7 @@ func (l *loop) abandon() {
 // other's consent: it campaigns at once instead of waiting for an election timeout, and no clock ever
 // ticks.
 func (l *loop) open() error {
-	n := l.node
+	n, began := l.node, time.Now()
 	var err error
 	if l.store, err = openStore(&n.options, &n.metrics, n.fail); err != nil {
 		return err
@@ -90,6 +96,13 @@ func (l *loop) open() error {
 	}
 	if last, _ := l.memory.LastIndex(); !n.leader.Load() || l.applied != last {
 		return fmt.Errorf("not leader of the own group: applied %d of %d", l.applied, last)
+	}
+	// Few entries can be much work, such as new leader epochs for every partition after each kill; what
+	// took long once need not be done again at the next start.
+	if time.Since(began) > replayTarget {
+		if err := l.snapshot(); err != nil {
+			return err
+		}
 	}
 	return n.Failed()
 }
@@ -168,9 +181,8 @@ func (l *loop) serve() error {
 			}
 		case <-l.node.stop:
 			return nil
-		}
-		if err := l.node.Failed(); err != nil {
-			return err
+		case <-l.node.failed:
+			return l.node.Failed()
 		}
 	}
 }
@@ -290,6 +302,12 @@ func (l *loop) compact() error {
 	if entries < int64(o.SnapshotEntries) && l.logBytes < o.SnapshotBytes || l.logBytes < l.snapshotBytes {
 		return nil
 	}
+	return l.snapshot()
+}
+
+// snapshot writes the state of the machines in place of the log.
+func (l *loop) snapshot() error {
+	o, m := &l.node.options, &l.node.metrics
 	state, err := appendSnapshot(make([]byte, 0, l.snapshotBytes), o.Machines)
 	if err != nil {
 		return err

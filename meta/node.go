@@ -17,6 +17,7 @@ type Node struct {
 	proposals chan *proposal
 	stop      chan struct{}
 	stopOnce  sync.Once
+	failed    chan struct{} // closed by the first failure
 	done      chan struct{} // closed when the loop has ended
 	leader    atomic.Bool
 	failure   atomic.Pointer[error]
@@ -48,29 +49,25 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		options:   o,
 		proposals: make(chan *proposal, proposalsQueued),
 		stop:      make(chan struct{}),
+		failed:    make(chan struct{}),
 		done:      make(chan struct{}),
 	}
 	opened := make(chan error, 1)
 	go n.run(opened)
+	// A failure in the background can leave Pebble's own Open waiting for ever, so it is not waited for.
+	var err error
 	select {
-	case err := <-opened:
-		if err != nil {
-			<-n.done
-			return nil, fmt.Errorf("open meta node: %w", err)
+	case err = <-opened:
+		if err == nil {
+			return n, nil
 		}
-		return n, nil
-	case <-n.done:
-		select {
-		case err := <-opened:
-			return nil, fmt.Errorf("open meta node: %w", err)
-		default: // the store ended the goroutine
-			return nil, fmt.Errorf("open meta node: %w", n.Failed())
-		}
+	case <-n.failed:
+		err = n.Failed()
 	case <-ctx.Done():
-		n.stopOnce.Do(func() { close(n.stop) })
-		<-n.done
-		return nil, fmt.Errorf("open meta node: %w", context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
+	_ = n.Close()
+	return nil, fmt.Errorf("open meta node: %w", err)
 }
 
 // Propose replicates a command and returns the machine's result. It blocks until the command is applied
@@ -92,6 +89,8 @@ func (n *Node) Propose(ctx context.Context, machine uint8, command []byte) ([]by
 	defer n.metrics.Waiting.Add(-1)
 	select {
 	case n.proposals <- p:
+	case <-n.failed:
+		return nil, n.ended()
 	case <-n.done:
 		return nil, n.ended()
 	case <-ctx.Done():
@@ -100,6 +99,8 @@ func (n *Node) Propose(ctx context.Context, machine uint8, command []byte) ([]by
 	select {
 	case a := <-p.answer:
 		return a.result, a.err
+	case <-n.failed:
+		return nil, n.ended()
 	case <-n.done:
 		// The answer may have come just before the end.
 		select {
@@ -151,25 +152,30 @@ func (n *Node) Failed() error {
 	return nil
 }
 
-// Done is closed when the node has ended, by Close or by a failure.
-func (n *Node) Done() <-chan struct{} { return n.done }
+// FailedSignal is closed when the node fails; see Failed.
+func (n *Node) FailedSignal() <-chan struct{} { return n.failed }
 
 // Metrics returns the node's counters.
 func (n *Node) Metrics() *Metrics { return &n.metrics }
 
 // Close answers what is proposed already with ErrClosed, closes the store and returns its error. It waits
-// for the end. Of a node that has failed the store stays open until the process ends, since it may not
-// be written any more.
+// for the end. The store of a node that has failed may not be written any more, not even to close it: it
+// stays open until the process ends, and Close returns at once.
 func (n *Node) Close() error {
 	n.stopOnce.Do(func() { close(n.stop) })
-	<-n.done
-	return n.closeErr
+	select {
+	case <-n.done:
+		return n.closeErr
+	case <-n.failed:
+		return nil
+	}
 }
 
 // fail records the first failure. It may be called from any goroutine.
 func (n *Node) fail(err error) {
 	if n.failure.CompareAndSwap(nil, &err) {
 		n.leader.Store(false)
+		close(n.failed)
 		n.options.Logger.Error("meta node failed, no more changes of cluster state", "err", err)
 	}
 }

@@ -242,7 +242,7 @@ func TestFailedSyncStopsProposals(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	<-n.Done()
+	<-n.FailedSignal()
 	tried := syncs.Load()
 	if _, err := n.Propose(t.Context(), 1, number(1)); !errors.Is(err, ErrFailed) {
 		t.Errorf("propose after the failure: %v", err)
@@ -258,6 +258,87 @@ func TestFailedSyncStopsProposals(t *testing.T) {
 	}
 	if sum, _ := c.state(); sum != 1 {
 		t.Errorf("a command that is not on disk was applied: sum %d", sum)
+	}
+}
+
+// Whatever write fails while a directory is made or opened, Open returns the error.
+func TestOpenReturnsEveryFault(t *testing.T) {
+	for _, fresh := range []bool{true, false} {
+		faults := 0
+		for n := int64(1); ; n++ {
+			fs := vfs.NewMem()
+			if !fresh {
+				if err := mustOpen(t, testOptions(fs, &counter{})).Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var writes atomic.Int64
+			broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) == n {
+					return errors.New("disk is gone")
+				}
+				return nil
+			}))
+			node, err := Open(t.Context(), testOptions(broken, &counter{}))
+			if err == nil {
+				err = node.Close()
+			} else {
+				faults++
+			}
+			if err == nil && writes.Load() < n {
+				break
+			}
+			if err != nil && !strings.Contains(err.Error(), "disk is gone") {
+				t.Fatalf("fresh %v, write %d: %v", fresh, n, err)
+			}
+		}
+		if faults < 10 {
+			t.Errorf("fresh %v: only %d faults", fresh, faults)
+		}
+	}
+}
+
+// Whatever write fails while commands are taken, nobody waits for ever, and what was answered is there
+// after a power cut and a new start.
+func TestEveryFaultKeepsWhatWasAnswered(t *testing.T) {
+	for n := int64(1); ; n += 2 {
+		fs := vfs.NewCrashableMem()
+		var armed atomic.Bool
+		var writes atomic.Int64
+		broken := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && writes.Add(1) >= n {
+				return errors.New("disk is gone")
+			}
+			return nil
+		}))
+		o := testOptions(broken, &counter{})
+		o.SnapshotEntries = 5
+		node := mustOpen(t, o)
+		armed.Store(true)
+		var answered uint64
+		var err error
+		for range 40 {
+			var b []byte
+			if b, err = node.Propose(t.Context(), 1, number(1)); err != nil {
+				break
+			}
+			answered = binary.BigEndian.Uint64(b)
+		}
+		if err != nil && !errors.Is(err, ErrFailed) {
+			t.Fatalf("write %d: %v", n, err)
+		}
+		_ = node.Close() // may meet the fault
+		c := &counter{}
+		again := mustOpen(t, testOptions(fs.CrashClone(vfs.CrashCloneCfg{}), c))
+		if sum, count := c.state(); sum < answered || sum != count {
+			t.Fatalf("write %d: sum %d of %d commands, %d were answered", n, sum, count, answered)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil {
+			break
+		}
 	}
 }
 

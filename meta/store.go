@@ -49,10 +49,7 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w: lock %s: %w", ErrInUse, o.Dir, err)
 	}
-	fs := o.FS
-	if !o.Sync {
-		fs = noSyncFS{fs}
-	}
+	fs := storeFS{FS: o.FS, syncLogs: o.Sync, failed: failed}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
 	options := &pebble.Options{
@@ -65,14 +62,17 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 		Logger:             storeLogger{logger: o.Logger, failed: failed},
 		EventListener:      &pebble.EventListener{BackgroundError: failed},
 	}
-	if err := markFormat(o.FS, o.Dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("mark format of %s: %w", o.Dir, err), lock.Close())
-	}
-	db, err := pebble.Open(o.Dir, options)
+	s := &store{lock: lock, metrics: metrics}
+	err = guard(func() (err error) {
+		if err = markFormat(fs, o.Dir); err == nil {
+			s.db, err = pebble.Open(o.Dir, options)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), lock.Close())
 	}
-	return &store{db: db, lock: lock, metrics: metrics}, nil
+	return s, nil
 }
 
 // makeDir makes the directory and syncs its parent, so that it is there after a power cut.
@@ -109,7 +109,7 @@ func markFormat(fs vfs.FS, dir string) error {
 }
 
 func (s *store) close() error {
-	return errors.Join(s.db.Close(), s.lock.Close())
+	return errors.Join(guard(s.db.Close), s.lock.Close())
 }
 
 // get returns a copy of the value, nil if there is none.
@@ -209,9 +209,20 @@ func (s *store) putHardState(b *pebble.Batch, hard *raftpb.HardState) error {
 	return b.Set([]byte{keyHardState}, value, nil)
 }
 
-// commit writes the batch. Pebble panics where it cannot make room in its log; that is a fault of the
-// disk, not of this program.
-func (s *store) commit(b *pebble.Batch) (err error) {
+// commit writes the batch.
+func (s *store) commit(b *pebble.Batch) error {
+	s.metrics.Writes.Add(1)
+	return guard(func() error {
+		if err := s.db.Apply(b, pebble.Sync); err != nil {
+			return err
+		}
+		return b.Close()
+	})
+}
+
+// guard calls f and returns as an error what Pebble panics with where it cannot make a file. That is a
+// fault of the disk, not of this program; panics of the runtime go on.
+func guard(f func() error) (err error) {
 	defer func() {
 		switch fault := recover().(type) {
 		case nil:
@@ -223,11 +234,7 @@ func (s *store) commit(b *pebble.Batch) (err error) {
 			panic(fault)
 		}
 	}()
-	s.metrics.Writes.Add(1)
-	if err := s.db.Apply(b, pebble.Sync); err != nil {
-		return err
-	}
-	return b.Close()
+	return f()
 }
 
 // loaded is what a store held when it was opened.
