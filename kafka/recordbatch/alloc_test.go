@@ -1,3 +1,5 @@
+//go:build !race
+
 package recordbatch
 
 import (
@@ -8,7 +10,8 @@ import (
 )
 
 // TestNoAllocations pins what decoding and encoding allocate a batch in the steady state: nothing, also for
-// compressed batches as far as the libraries allow.
+// compressed batches as far as the libraries allow. The race detector makes
+// pools forget on purpose, hence the build tag.
 func TestNoAllocations(t *testing.T) {
 	records, raw := codecRecords()
 	for codec := model.CodecNone; codec <= model.CodecZstd; codec++ {

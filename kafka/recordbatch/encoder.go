@@ -177,9 +177,9 @@ func (e *encoding) encode(dst, records []byte, last bool, limit int, atLeastOne 
 	if h.Flags&model.FlagLogAppendTime != 0 {
 		e.keepTime = 0
 	}
-	// A record is never larger on the wire than it is stored.
-	out := reserve(dst, max(HeaderSize, min(limit, HeaderSize+len(records))))
-	at, end := e.batch+HeaderSize, min(len(out), e.batch+max(limit, 0))
+	out := reserve(dst, HeaderSize)
+	at, most := e.batch+HeaderSize, e.batch+max(limit, 0)
+	end := min(len(out), most)
 	// Records are taken one by one until the first is served, then plain ones in a run.
 	for len(records) > 0 && !e.cut && !e.bounded {
 		if e.records > 0 {
@@ -201,13 +201,20 @@ func (e *encoding) encode(dst, records []byte, last bool, limit int, atLeastOne 
 		default:
 			if e.records == 0 {
 				e.base = r.Offset
-				size := e.size(&r)
-				if atLeastOne && at+size > end {
-					out = reserve(out[:at], size)
-					end = at + size
-				}
 			}
-			at = e.record(out[:end], at, &r)
+			body := e.bodySize(&r)
+			size := varintLen(int64(body)) + body
+			if at+size > end {
+				if at+size > most && (e.records > 0 || !atLeastOne) {
+					e.cut = true
+					break
+				}
+				// A record is never larger on the wire than it is stored.
+				out = reserve(out[:at], max(size, min(most-at, len(records))))
+				end = max(min(len(out), most), at+size)
+			}
+			e.record(out[at:at+size], body, &r)
+			at += size
 		}
 		records = records[n:]
 	}
@@ -222,13 +229,7 @@ func (e *encoding) encode(dst, records []byte, last bool, limit int, atLeastOne 
 	return out[:at], nil
 }
 
-// size returns the bytes of r on the wire.
-func (e *encoding) size(r *model.Record) int {
-	body := e.bodySize(r)
-	return varintLen(int64(body)) + body
-}
-
-// bodySize returns the bytes of r behind its length.
+// bodySize returns the bytes of r on the wire behind its length.
 func (e *encoding) bodySize(r *model.Record) int {
 	size := 3 + varintLen(r.TimestampDelta&e.keepTime) + varintLen(r.Offset-e.base) + max(len(r.Headers), 1)
 	if r.Key != nil {
@@ -240,16 +241,9 @@ func (e *encoding) bodySize(r *model.Record) int {
 	return size
 }
 
-// record writes r at out[at:] and returns the position after it, or cuts the batch where r does not fit.
-func (e *encoding) record(out []byte, at int, r *model.Record) int {
-	body := e.bodySize(r)
-	size := varintLen(int64(body)) + body
-	if at+size > len(out) {
-		e.cut = true
-		return at
-	}
+// record writes r over d, which is as long as r on the wire.
+func (e *encoding) record(d []byte, body int, r *model.Record) {
 	timestampDelta, delta := r.TimestampDelta&e.keepTime, r.Offset-e.base
-	d := out[at : at+size : at+size]
 	i := putVarint(d, 0, int64(body))
 	d[i] = 0 // attributes
 	i = putVarint(d, i+1, timestampDelta)
@@ -264,7 +258,6 @@ func (e *encoding) record(out []byte, at int, r *model.Record) int {
 	e.maxDelta = max(e.maxDelta, timestampDelta)
 	e.lastDelta = delta
 	e.records++
-	return at + size
 }
 
 // values writes records from the front as long as they have nothing but a value, fit and are to be served;

@@ -284,3 +284,18 @@ func TestSequencesWrap(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowsOnlyWhereNeeded: a buffer that the batches fit is the one that comes back.
+func TestGrowsOnlyWhereNeeded(t *testing.T) {
+	span := storeBatch(t, plainBatch(3000, 100), 0)
+	exact := len(encodeAll(t, span, 0))
+	for spare, same := range map[int]bool{exact: true, exact - 1: false, exact + 100: true, 0: false} {
+		dst := make([]byte, 1, 1+spare)
+		in := Input{Span: span, Identity: testIdentity, UpTo: 1 << 40, MaxBytes: 1 << 30}
+		var res Result
+		wire, err := AppendBatches(dst, &in, &res)
+		if err != nil || len(wire) != 1+exact || (&wire[0] == &dst[0]) != same {
+			t.Errorf("%d bytes spare: %v, %d bytes", spare, err, len(wire))
+		}
+	}
+}

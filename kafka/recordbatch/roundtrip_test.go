@@ -209,7 +209,7 @@ func TestC13C23RandomBatches(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	for i := range 300 {
+	for i := range 120 {
 		records := randomRecords(rng, 1+rng.IntN(60), []int{20, 200, 30000}[rng.IntN(3)])
 		b := newTestBatch(records)
 		codec := model.Codec(rng.IntN(5))
