@@ -1,0 +1,124 @@
+// Command matrix runs other people's test suites and client scripts against one broker and writes what came out.
+//
+//	matrix run   -broker NAME -addr HOST:PORT [-suites kgo,kafka-go,librdkafka,idempotent,scripts] -out FILE.json
+//	matrix table FILE.json... > docs/clients.md
+//
+// run wants the broker up, with num.partitions=4 and an advertised address that is ADDR. reasons.txt explains what
+// does not pass, one line each: "SUITE TEST: reason"; without a line there the test's own last words stand.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Result is the outcome of one test against one broker.
+type Result struct {
+	Suite, Test string
+	Outcome     string // pass, fail, skip, not run
+	Reason      string
+	Needs       string // groups, transactions or "": what the broker must have for it
+	Seconds     float64
+}
+
+// Report is what one run leaves.
+type Report struct {
+	Broker  string
+	Results []Result
+}
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "matrix run|table, see the command's comment")
+		os.Exit(2)
+	}
+	var err error
+	switch os.Args[1] {
+	case "run":
+		err = run(os.Args[2:])
+	case "table":
+		err = table(os.Stdout, os.Args[2:])
+	default:
+		err = fmt.Errorf("no command %q", os.Args[1])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "matrix:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	name := flags.String("broker", "millrace", "name of the broker's column")
+	addr := flags.String("addr", "localhost:9092", "its address")
+	only := flags.String("suites", "", "comma-separated suites, all if empty")
+	needs := flags.String("with", "", "comma-separated abilities of the broker beyond the plain ones: groups, transactions")
+	match := flags.String("match", "", "only tests whose name contains this")
+	out := flags.String("out", "", "file for the results")
+	dir := flags.String("dir", ".", "this module's directory")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	have := strings.Split(*needs, ",")
+	report := Report{Broker: *name}
+	for _, suite := range suites(*dir, *addr) {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), suite.name) {
+			continue
+		}
+		for _, test := range suite.tests() {
+			if !strings.Contains(test.name, *match) {
+				continue
+			}
+			began := time.Now()
+			r := Result{Suite: suite.name, Test: test.name, Needs: test.needs}
+			if test.needs != "" && !slices.Contains(have, test.needs) {
+				r.Outcome, r.Reason = "not run", "needs "+test.needs
+			} else {
+				r.Outcome, r.Reason = test.run()
+			}
+			r.Seconds = float64(time.Since(began).Round(10*time.Millisecond)) / 1e9
+			report.Results = append(report.Results, r)
+			fmt.Printf("%-8s %-10s %-50s %6.2f s  %s\n", r.Outcome, r.Suite, r.Test, r.Seconds, firstLine(r.Reason))
+		}
+	}
+	return finish(report, *out)
+}
+
+// finish writes the report, and prints the counts by suite.
+func finish(report Report, path string) error {
+	failed := 0
+	counts := map[string]map[string]int{}
+	var order []string
+	for _, r := range report.Results {
+		if counts[r.Suite] == nil {
+			counts[r.Suite] = map[string]int{}
+			order = append(order, r.Suite)
+		}
+		counts[r.Suite][r.Outcome]++
+		if r.Outcome == "fail" {
+			failed++
+		}
+	}
+	for _, suite := range order {
+		c := counts[suite]
+		fmt.Printf("%s: %d passed, %d failed, %d skipped, %d not run\n", suite, c["pass"], c["fail"], c["skip"], c["not run"])
+	}
+	if path == "" {
+		return nil
+	}
+	raw, err := json.MarshalIndent(report, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(raw, '\n'), 0o644)
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line[:min(len(line), 120)]
+}
