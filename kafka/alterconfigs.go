@@ -100,6 +100,10 @@ func (s *Server) alteredResource(image *cluster.Image, a *alteration) (cluster.R
 	var scope config.Scope
 	switch a.kind {
 	case kmsg.ConfigResourceTypeTopic:
+		if a.name == "" {
+			a.refuse(codeInvalidRequest, "there are no defaults of all topics to change: name one")
+			return out, false
+		}
 		if err := cluster.CheckTopicName(a.name); err != nil {
 			a.refuse(codeInvalidTopic, "%v", err)
 			return out, false

@@ -87,6 +87,7 @@ func TestI09IncrementalAlterConfigs(t *testing.T) {
 	equal(h, "validated", h.configsOf("a"), "map[segment.ms:9999]")
 	equal(h, "unknown topic", h.increment(topicKind, "none", false, configOp{"segment.ms", 0, "1"}), codeUnknownTopicOrPartition)
 	equal(h, "illegal topic", h.increment(topicKind, "a b", false, configOp{"segment.ms", 0, "1"}), codeInvalidTopic)
+	equal(h, "all topics", h.increment(topicKind, "", false, configOp{"segment.ms", 0, "1"}), codeInvalidRequest)
 	equal(h, "kind 3", h.increment(3, "a", false, configOp{"segment.ms", 0, "1"}), codeInvalidRequest)
 }
 
