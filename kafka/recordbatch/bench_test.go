@@ -92,3 +92,44 @@ func BenchmarkEncode(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDecodeOthers shows what records with a key cost, and what decompression adds.
+func BenchmarkDecodeOthers(b *testing.B) {
+	records, raw := codecRecords()
+	for codec := model.CodecNone; codec <= model.CodecZstd; codec++ {
+		benchmarkStore(b, codec.String(), compressed(codec, records, compressBody(b, codec, raw)), len(records))
+	}
+	keyed := newTestBatch(someRecords(1000))
+	benchmarkStore(b, "keyed", keyed.encode(), 1000)
+}
+
+func benchmarkStore(b *testing.B, name string, wire []byte, records int) {
+	b.Run(name, func(b *testing.B) {
+		d := NewDecoder(perf.NewPool(64<<20), nil)
+		limits := testLimits()
+		buf := make([]byte, 0, 2<<20)
+		var batch Batch
+		var bld model.Builder
+		var h model.AppendHeader
+		var m best
+		b.ReportAllocs()
+		for b.Loop() {
+			m.begin()
+			if err := batch.ParseProduced(wire, 1<<20); err != nil {
+				b.Fatal(err)
+			}
+			if err := d.Open(&batch, &limits); err != nil {
+				b.Fatal(err)
+			}
+			d.Header(&h)
+			bld.Begin(buf, testIdentity, &h, 0)
+			if err := d.EncodeAppend(&bld, 0); err != nil {
+				b.Fatal(err)
+			}
+			bld.Finish(nil)
+			d.Close()
+			m.end()
+		}
+		m.report(b, records)
+	})
+}

@@ -157,7 +157,7 @@ func TestC14GoodStreams(t *testing.T) {
 	} {
 		wire := compressed(c.codec, records, c.body)
 		limits := testLimits()
-		if got, index := verdict(wire, &limits); got != nil {
+		if index, got := verdict(wire, &limits); got != nil {
 			t.Errorf("%s: %v at %d", name, got, index)
 			continue
 		}
@@ -237,7 +237,7 @@ func TestC14BadStreams(t *testing.T) {
 		"snappy nothing":         {model.CodecSnappy, nil},
 	} {
 		limits := testLimits()
-		if got, _ := verdict(compressed(c.codec, records, c.body), &limits); got != ErrInvalidRecord {
+		if _, got := verdict(compressed(c.codec, records, c.body), &limits); got != ErrInvalidRecord {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -302,7 +302,7 @@ func TestExactLimit(t *testing.T) {
 			}{{21, nil}, {-1, ErrTooLarge}} { // stored, the record takes up to 21 bytes more
 				limits := testLimits()
 				limits.DecodedBytesMax = int64(len(raw)) + c.slack
-				if got, _ := verdict(compressed(codec, records, body), &limits); got != c.want {
+				if _, got := verdict(compressed(codec, records, body), &limits); got != c.want {
 					t.Errorf("%s at %+d: %v", codec, c.slack, got)
 				}
 			}

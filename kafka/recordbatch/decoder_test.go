@@ -19,24 +19,24 @@ func someRecords(n int) []testRecord {
 	return records
 }
 
-// verdict decodes and returns the sentinel and the record index.
-func verdict(wire []byte, limits *Limits) (error, int32) {
+// verdict decodes and returns the record index and the sentinel.
+func verdict(wire []byte, limits *Limits) (index int32, err error) {
 	d := NewDecoder(perf.NewPool(1<<20), nil)
-	_, err := storeWith(d, limits, wire, 0)
+	_, err = storeWith(d, limits, wire, 0)
 	if err == nil {
-		return nil, 0
+		return 0, nil
 	}
 	var b *BatchError
 	if !errors.As(err, &b) {
 		panic(err)
 	}
-	return b.Err, b.Index
+	return b.Index, b.Err
 }
 
 func wantVerdict(t *testing.T, what string, wire []byte, want error) {
 	t.Helper()
 	limits := testLimits()
-	if got, _ := verdict(wire, &limits); got != want {
+	if _, got := verdict(wire, &limits); got != want {
 		t.Errorf("%s: %v, want %v", what, got, want)
 	}
 }
@@ -93,7 +93,7 @@ func TestC10BatchLength(t *testing.T) {
 		bad := append([]byte(nil), good...)
 		binary.BigEndian.PutUint32(bad[8:], length+uint32(delta))
 		limits := testLimits()
-		if got, _ := verdict(bad, &limits); got != ErrCorrupt && got != ErrInvalidRecord {
+		if _, got := verdict(bad, &limits); got != ErrCorrupt && got != ErrInvalidRecord {
 			t.Errorf("length %+d: %v", delta, got)
 		}
 	}
@@ -138,7 +138,7 @@ func TestC20TimestampTypeOfClient(t *testing.T) {
 	b := newTestBatch(someRecords(1))
 	b.attributes = attributeLogAppendTime
 	limits := testLimits()
-	if got, _ := verdict(b.encode(), &limits); got != nil {
+	if _, got := verdict(b.encode(), &limits); got != nil {
 		t.Error(got)
 	}
 	h, _, err := model.ScanAppend(storeBatch(t, b.encode(), 0), testIdentity, 0, 7)
@@ -146,7 +146,7 @@ func TestC20TimestampTypeOfClient(t *testing.T) {
 		t.Error(err, h.Flags)
 	}
 	limits.LogAppendTime = true
-	if got, _ := verdict(b.encode(), &limits); got != ErrTimestamp {
+	if _, got := verdict(b.encode(), &limits); got != ErrTimestamp {
 		t.Error(got)
 	}
 }
@@ -179,7 +179,7 @@ func TestC21CreateTime(t *testing.T) {
 		b.baseTimestamp = c.timestamp
 		raw := appendTestRecord(nil, &testRecord{timestamp: c.timestamp}, c.timestamp, 0)
 		b.body = appendTestRecord(raw, &testRecord{timestamp: c.timestamp}, c.timestamp, 1)
-		got, index := verdict(b.encode(), &limits)
+		index, got := verdict(b.encode(), &limits)
 		if got != c.want || index != 0 {
 			t.Errorf("timestamp %d: %v at %d, want %v", c.timestamp, got, index, c.want)
 		}
@@ -225,7 +225,7 @@ func TestC24KeyRequired(t *testing.T) {
 	b := newTestBatch(records)
 	limits := testLimits()
 	limits.KeyRequired = true
-	if got, index := verdict(b.encode(), &limits); got != ErrInvalidRecord || index != 1 {
+	if index, got := verdict(b.encode(), &limits); got != ErrInvalidRecord || index != 1 {
 		t.Error(got, index)
 	}
 }
@@ -380,11 +380,11 @@ func TestPerRecordLimit(t *testing.T) {
 	b := newTestBatch([]testRecord{{value: make([]byte, 100)}, {value: make([]byte, 200)}})
 	limits := testLimits()
 	limits.RecordBytesMax = 150
-	if got, _ := verdict(b.encode(), &limits); got != nil {
+	if _, got := verdict(b.encode(), &limits); got != nil {
 		t.Error("the limit is for compressed records", got)
 	}
 	b.body, b.attributes = compressBody(t, model.CodecZstd, b.body), uint16(model.CodecZstd)
-	if got, index := verdict(b.encode(), &limits); got != ErrInvalidRecord || index != 1 {
+	if index, got := verdict(b.encode(), &limits); got != ErrInvalidRecord || index != 1 {
 		t.Error(got, index)
 	}
 }
