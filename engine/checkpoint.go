@@ -216,6 +216,11 @@ func (k *keeper) commit(taken []captured) error {
 			continue
 		}
 		c.shard.checkpoint.bytes.Add(-c.bytes)
+		if c.shard.fileStale.Swap(false) {
+			if err := c.shard.writeShardFile(c.shard.logStart.Load(), false); err != nil {
+				s.log.Warn("shard file cannot be written", "shard", c.shard.id.String(), "err", err)
+			}
+		}
 		for j, seg := range c.of {
 			if c.segments[j].sealed {
 				seg.recorded.Store(true)

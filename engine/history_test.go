@@ -20,7 +20,7 @@ import (
 var (
 	historySeed  = flag.Uint64("history.seed", 0, "seed of TestHistory; 0 tries several")
 	historySteps = flag.Int("history.steps", 250, "steps of a history")
-	historyRuns  = flag.Int("history.runs", 12, "histories")
+	historyRuns  = flag.Int("history.runs", 8, "histories")
 )
 
 // modelShard is what a simple mind expects of a shard.
@@ -106,7 +106,9 @@ func runHistory(t *testing.T, seed uint64) {
 	h.store.Close()
 }
 
-func (h *history) note(format string, args ...any) { h.log = append(h.log, fmt.Sprintf(format, args...)) }
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf(format, args...))
+}
 
 func (h *history) options() Options {
 	return Options{

@@ -155,20 +155,20 @@ func (x *segmentIndex) unflushed(dst []indexEntry) []indexEntry {
 	return dst
 }
 
-// replace takes over the entries of a scan of the whole segment. What came in meanwhile, above the scan, is
-// kept.
-func (x *segmentIndex) replace(scan *segmentIndex) {
+// replace takes over the entries of a scan of the whole segment up to a position. What was added meanwhile,
+// between there and the end of what is written, is kept.
+func (x *segmentIndex) replace(scan *segmentIndex, scanned, written int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	above := int64(segmentHeaderSize)
-	if n := len(scan.entries); n > 0 {
-		above = scan.entries[n-1].position
+	merged := scan.entries
+	for _, e := range x.entries {
+		if e.position >= scanned && e.position < written {
+			merged = append(merged, e)
+		}
 	}
-	n := sort.Search(len(x.entries), func(i int) bool { return x.entries[i].position > above })
-	x.entries = append(scan.entries, x.entries[n:]...)
-	x.from, x.flushed, x.queued = segmentHeaderSize, 0, true
-	if len(x.entries) > 0 {
-		x.last = max(x.last, x.entries[len(x.entries)-1].position)
+	x.entries, x.from, x.flushed, x.queued = merged, segmentHeaderSize, 0, true
+	x.last = segmentHeaderSize
+	if n := len(merged); n > 0 {
+		x.last = merged[n-1].position
 	}
-	x.last = max(x.last, segmentHeaderSize)
 }

@@ -57,6 +57,9 @@ func (x *indexer) flush() {
 	if len(queue) == 0 || x.store.index.failure.Load() != nil {
 		return
 	}
+	// What a truncation or deletion removes must not be put back by a flush that began before.
+	x.store.catalogue.Lock()
+	defer x.store.catalogue.Unlock()
 	b := x.store.index.db.NewBatch()
 	count := 0
 	for _, s := range queue {
@@ -133,7 +136,7 @@ func (sh *Shard) rebuildIndex(s *segment) error {
 			break
 		}
 	}
-	s.index.replace(&scan.index)
+	s.index.replace(&scan.index, limit, s.written.Load())
 	sh.store.metrics.IndexRebuilds.Add(1)
 	sh.store.log.Info("segment index made again", "segment", s.path, "entries", len(scan.index.entries))
 	sh.store.indexer.enqueue(s)

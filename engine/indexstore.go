@@ -180,14 +180,15 @@ func dropIndex(b *pebble.Batch, s *segment, from int64) {
 	b.DeleteRange(appendIndexKey(nil, id, s.number, s.generation, from), appendIndexKey(nil, id, s.number+1, 0, 0), nil)
 }
 
-// segmentIndex reads the index entries of a segment.
+// segmentIndex reads the index entries of a segment, as far as they lie within what is published.
 func (x *indexStore) segmentIndex(s *segment) (entries []indexEntry, err error) {
 	id := s.shard.id
+	limit := s.published.Load()
 	lower := appendIndexKey(nil, id, s.number, s.generation, 0)
 	upper := appendIndexKey(nil, id, s.number, s.generation+1, 0)
 	err = x.scan(lower, upper, func(key, value []byte) error {
 		e, ok := parseIndexEntry(key, value)
-		if n := len(entries); !ok || n > 0 && e.position <= entries[n-1].position {
+		if n := len(entries); !ok || e.position >= limit || n > 0 && e.position <= entries[n-1].position {
 			return nil // not usable; a seek begins at the one before
 		}
 		entries = append(entries, e)

@@ -164,6 +164,11 @@ func (r *shardRecovery) adopt(number uint64, path string) (*segment, error) {
 		return nil, nil
 	}
 	if c := r.known.checkpoint; c != nil && number < c.segment {
+		if header.BaseOffset < r.known.logStart {
+			// A power cut brought it back.
+			store.log.Warn("deleted segment is there again and removed", "segment", path, "base_offset", header.BaseOffset)
+			return nil, store.fs.Remove(path)
+		}
 		store.log.Warn("segment file is not on record and left alone", "segment", path, "base_offset", header.BaseOffset)
 		return nil, nil
 	}
@@ -195,6 +200,7 @@ func (r *shardRecovery) findLogStart() {
 		sh.topicName = content.Topic
 		start = max(start, content.LogStart)
 	case !errors.Is(err, fs.ErrNotExist):
+		sh.fileStale.Store(true)
 		sh.store.log.Warn("shard file cannot be read", "shard", sh.id.String(), "err", err)
 	}
 	if len(r.segments) > 0 {
@@ -285,22 +291,28 @@ func (r *shardRecovery) scan() error {
 func (r *shardRecovery) begin() (first int, position, next int64) {
 	sh := r.shard
 	if c := r.known.checkpoint; c != nil {
+		first = -1
 		for i, s := range r.segments {
-			if s.number != c.segment || c.next < s.base {
-				continue
+			if s.number <= c.segment {
+				first = i
 			}
+		}
+		if first >= 0 {
+			s := r.segments[first]
 			position, next = c.position, c.next
-			if r.sizes[s.number] < position {
-				sh.store.log.Error("segment ends before its checkpoint: it is scanned whole", "segment", s.path,
-					"bytes", r.sizes[s.number], "checkpoint", position)
-				position, next = segmentHeaderSize, s.base
+			whole := false
+			if s.number != c.segment || !r.fits(first, c) {
+				// A cut that was not recorded any more, or a file that lost its end.
+				sh.store.log.Warn("segment does not reach its checkpoint: it is scanned whole", "segment", s.path,
+					"bytes", r.sizes[s.number], "checkpoint_segment", c.segment, "checkpoint_position", c.position)
+				position, next, whole = segmentHeaderSize, s.base, true
 			}
 			sh.epochs = slices.Clone(c.epochs)
-			for n := len(sh.epochs); n > 0 && sh.epochs[n-1].start >= next && position < c.position; n-- {
+			for n := len(sh.epochs); whole && n > 0 && sh.epochs[n-1].start >= next; n-- {
 				sh.epochs = sh.epochs[:n-1]
 			}
 			sh.restoreProducers(r.known.producers, next)
-			return i, position, next
+			return first, position, next
 		}
 		sh.store.log.Warn("checkpoint does not fit the files: the whole log is scanned", "shard", sh.id.String(),
 			"segment", c.segment, "position", c.position)
@@ -312,6 +324,13 @@ func (r *shardRecovery) begin() (first int, position, next int64) {
 		return i, segmentHeaderSize, r.segments[i].base
 	}
 	return len(r.segments), 0, 0
+}
+
+// fits tells whether a checkpoint lies within its segment as it is now.
+func (r *shardRecovery) fits(i int, c *checkpointValue) bool {
+	s := r.segments[i]
+	return c.next >= s.base && r.sizes[s.number] >= c.position &&
+		(i+1 == len(r.segments) || c.next <= r.segments[i+1].base)
 }
 
 // trusted tells whether a clean stop left the file just as the checkpoint says.

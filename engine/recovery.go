@@ -85,15 +85,23 @@ func (s *Store) listShards() (map[model.ShardID]string, error) {
 	return dirs, nil
 }
 
-// missingShard keeps a shard out of service whose directory is gone although its segments are on record.
+// missingShard deals with a shard that is on record and has no directory. Where segments of it are on record
+// it is kept out of service. Where only a log start is, a power cut took the directory before any of it was
+// durable: the offsets below were given out and do not come again.
 func (s *Store) missingShard(id model.ShardID, k *known) {
-	if len(k.segments) == 0 {
+	if len(k.segments) == 0 && k.logStart <= 0 {
 		return
 	}
 	sh := newShard(s, id)
 	s.orphans[id] = sh
-	sh.logStart.Store(max(k.logStart, 0))
-	sh.setQuarantine(fmt.Errorf("directory %s is missing", sh.dir))
+	start := max(k.logStart, 0)
+	sh.logStart.Store(start)
+	sh.logEnd.Store(start)
+	sh.highWatermark.Store(start)
+	sh.next = start
+	if len(k.segments) > 0 {
+		sh.setQuarantine(fmt.Errorf("directory %s is missing", sh.dir))
+	}
 }
 
 // recoverShards recovers all shards on as many goroutines as there are processors.

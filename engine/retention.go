@@ -166,6 +166,12 @@ func (sh *Shard) deleteSegments(n int, start int64) error {
 	for _, s := range list.segments[:n] {
 		sh.discard(s)
 	}
+	if n > 0 {
+		// Or a power cut brings the files back.
+		if err := store.fs.SyncDir(sh.dir); err != nil {
+			return store.fail(err)
+		}
+	}
 	if sh.dirMade.Load() {
 		if err := sh.writeShardFile(start, true); err != nil {
 			store.log.Warn("second copy of the log start is old", "shard", sh.id.String(), "err", err)

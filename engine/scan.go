@@ -127,6 +127,7 @@ func (sh *Shard) scanSegment(ctx context.Context, s *segment, from, next, limit 
 		}
 		sh.store.progress.scanned(scan.position - start)
 	}
+	s.recorded.Store(false) // what is on record of it may be older than a cut
 	s.published.Store(scan.position)
 	s.written.Store(scan.position)
 	s.tail, s.writtenNext = scan.position, scan.next

@@ -39,6 +39,7 @@ type Shard struct {
 	list          atomic.Pointer[segmentList]
 	cursors       cursorCache
 	flushWaits    atomic.Bool // its flush.ms runs
+	fileStale     atomic.Bool // shard.json is to be written again
 
 	// mu guards what follows. It is held for work in memory only.
 	mu        sync.Mutex

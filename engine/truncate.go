@@ -88,6 +88,7 @@ func (sh *Shard) truncateTo(offset int64) error {
 	s.sealed.Store(true)
 	s.next.Store(cut)
 	s.published.Store(position)
+	s.written.Store(position)
 	s.maxTimestamp.Store(latest)
 	s.maxTimestampBase.Store(latestBase)
 	sh.next = cut
