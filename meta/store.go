@@ -49,6 +49,8 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 	if err != nil {
 		return nil, fmt.Errorf("%w: lock %s: %w", ErrInUse, o.Dir, err)
 	}
+	// The store of a failed node stays locked on purpose, which Pebble's invariants take for a leak.
+	runtime.SetFinalizer(lock, nil)
 	fs := storeFS{FS: o.FS, syncLogs: o.Sync, failed: failed}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
