@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +50,40 @@ func TestUsage(t *testing.T) {
 	f(2, "name what to do", "topic")
 	f(1, "no broker answers at 127.0.0.1:1", "topic", "list", "--broker", "127.0.0.1:1", "--timeout", "1s")
 	f(1, "no such file", "produce", "a", "--file", "/does/not/exist")
+}
+
+// TestProduceStalled holds that a broker which stops to answer ends the work after the timeout.
+func TestProduceStalled(t *testing.T) {
+	c := serve(t, t.TempDir())
+	done := make(chan string)
+	in, out := io.Pipe()
+	go func() {
+		var e bytes.Buffer
+		a := &App{Args: []string{"produce", "a", "--broker", c.address, "--timeout", "500ms"}, In: in, Out: io.Discard, Err: &e, Context: t.Context()}
+		done <- fmt.Sprint(a.Run(), " ", e.String())
+	}()
+	io.WriteString(out, "one\n")
+	deadline := time.After(20 * time.Second)
+	for _, got, _ := run(t, "", "consume", "a", "--broker", c.address); got != "one\n"; _, got, _ = run(t, "", "consume", "a", "--broker", c.address) {
+		select {
+		case <-deadline:
+			t.Fatalf("the first record does not arrive: %q", got)
+		default:
+		}
+	}
+	c.cmd.Process.Signal(syscall.SIGSTOP)
+	io.WriteString(out, "two\n")
+	out.Close()
+	select {
+	case got := <-done:
+		if !strings.HasPrefix(got, "1 ") || !strings.Contains(got, "1 record not acknowledged, 1 acknowledged") {
+			t.Errorf("got %s", got)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("produce does not end")
+	}
+	c.cmd.Process.Signal(syscall.SIGCONT)
+	c.end(syscall.SIGTERM)
 }
 
 func TestVersion(t *testing.T) {

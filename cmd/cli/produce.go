@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,7 +128,9 @@ func (f *produceFlags) options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(f.linger), kgo.ProducerBatchMaxBytes(f.batchBytes),
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
-		kgo.RecordDeliveryTimeout(max(f.client.timeout, time.Second)), kgo.UnknownTopicRetries(1), kgo.AllowAutoTopicCreation(),
+		kgo.UnknownTopicRetries(1), kgo.AllowAutoTopicCreation(),
+		// The client's own delivery timeout counts from a record's timestamp, which may be years ago; see watch.
+		kgo.AllowIdempotentProduceCancellation(),
 	}
 	switch f.acks {
 	case "all", "-1":
@@ -230,7 +233,7 @@ func (a *App) produce(parent context.Context, topic string, f *produceFlags) err
 	if typed && !f.quiet {
 		fmt.Fprintln(a.Err, "Type one record a line; Ctrl-D ends.")
 	}
-	p := &production{client: client, topic: topic, template: t, reader: reader,
+	p := &production{client: client, topic: topic, template: t, reader: reader, timeout: f.client.timeout,
 		progress: startProgress(a.Err, "produced", a.Terminal && !f.quiet && !typed)}
 	err = p.run(ctx)
 	p.progress.finish(!f.quiet)
@@ -260,6 +263,8 @@ type production struct {
 	template *template
 	reader   recordReader
 	progress *progress
+	timeout  time.Duration
+	settled  atomic.Int64 // records that were acknowledged or given up
 
 	mu     sync.Mutex
 	failed error // the first error of a record
@@ -292,10 +297,17 @@ func (p *production) run(ctx context.Context) error {
 			}
 		}
 	}()
-	readErr := p.feed(ctx, records)
-	// What was read is flushed also after an interrupt; the delivery timeout bounds it.
-	if err := p.client.Flush(context.WithoutCancel(ctx)); err != nil {
-		return err
+	// What was read is delivered also after an interrupt, as long as the broker goes on taking it.
+	sending, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
+	var watching sync.WaitGroup
+	watching.Go(func() { p.watch(sending, giveUp) })
+	readErr := p.feed(ctx, sending, records)
+	// Records that are given up count as flushed.
+	flushErr := p.client.Flush(context.WithoutCancel(ctx))
+	giveUp(nil)
+	watching.Wait()
+	if flushErr != nil {
+		return flushErr
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -308,8 +320,28 @@ func (p *production) run(ctx context.Context) error {
 	return readErr
 }
 
+// watch gives up when records wait and none of them is acknowledged for the timeout.
+func (p *production) watch(sending context.Context, giveUp context.CancelCauseFunc) {
+	tick := time.NewTicker(max(p.timeout/8, 10*time.Millisecond))
+	defer tick.Stop()
+	settled, since := p.settled.Load(), time.Now()
+	for {
+		select {
+		case <-sending.Done():
+			return
+		case now := <-tick.C:
+			if n := p.settled.Load(); n != settled || p.client.BufferedProduceRecords() == 0 {
+				settled, since = n, now
+			} else if now.Sub(since) >= p.timeout {
+				giveUp(kgo.ErrRecordTimeout)
+				return
+			}
+		}
+	}
+}
+
 // feed hands records to the client. It returns what ended the input, nil at its end or after an interrupt.
-func (p *production) feed(ctx context.Context, records <-chan readResult) error {
+func (p *production) feed(ctx, sending context.Context, records <-chan readResult) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -322,7 +354,12 @@ func (p *production) feed(ctx context.Context, records <-chan readResult) error 
 				return next.err
 			}
 			p.template.apply(p.topic, next.record)
-			p.client.Produce(context.WithoutCancel(ctx), next.record, p.acknowledged)
+			p.client.Produce(sending, next.record, func(r *kgo.Record, err error) {
+				if errors.Is(err, context.Canceled) {
+					err = context.Cause(sending)
+				}
+				p.acknowledged(r, err)
+			})
 			if p.hasFailed() {
 				return nil
 			}
@@ -331,6 +368,7 @@ func (p *production) feed(ctx context.Context, records <-chan readResult) error 
 }
 
 func (p *production) acknowledged(r *kgo.Record, err error) {
+	p.settled.Add(1)
 	if err == nil {
 		p.progress.add(len(r.Key) + len(r.Value))
 		return
