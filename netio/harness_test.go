@@ -127,7 +127,7 @@ func dial(t testing.TB, s *Server) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	must(t, c.SetDeadline(time.Now().Add(30*time.Second)))
+	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	return c.(*net.TCPConn)
 }
 
