@@ -186,7 +186,6 @@ func TestB08AdvertisedAddressOfTheListenerUsed(t *testing.T) {
 		"listeners":                      "WIDE://0.0.0.0:" + wide + ",NARROW://127.0.0.1:" + narrow,
 		"advertised.listeners":           "WIDE://127.0.0.2:" + wide + ",NARROW://localhost:" + narrow,
 		"listener.security.protocol.map": "WIDE:PLAINTEXT,NARROW:PLAINTEXT",
-		"inter.broker.listener.name":     "NARROW",
 	})
 	f := func(addr, host, port string) {
 		t.Helper()

@@ -100,12 +100,18 @@ func TestDifferentialProduceErrors(t *testing.T) {
 	} {
 		for _, version := range []int16{3, 5, 8, 9, 12, 13} {
 			for _, acks := range []int16{-1, 1, 2} {
+				if acks == 2 && what != "good" {
+					continue // two faults: which one is told is nobody's promise
+				}
 				ask := func(c *brokertest.Conn, topic brokertest.Topic) string {
 					start := c.LogEnd(topic, 1)
 					rp := c.ProduceParts(version, acks, topic, brokertest.Part{Partition: 1, Records: records})[0]
 					base := rp.BaseOffset
 					if base >= 0 {
 						base -= start
+					}
+					if rp.ErrorCode != errNone {
+						rp.LogStartOffset = -1 // Apache Kafka tells it with some errors
 					}
 					return fmt.Sprintf("error %d base +%d time %d start %d record errors %d", rp.ErrorCode, base, rp.LogAppendTime, rp.LogStartOffset, len(rp.ErrorRecords))
 				}

@@ -286,10 +286,12 @@ func TestE16CurrentLeaderEpoch(t *testing.T) {
 func TestE16OlderLeaderEpochIsFenced(t *testing.T) {
 	b := brokertest.Start(t, nil)
 	topic := b.NewTopic(t, 1, nil)
-	epoch := brokertest.Dial(t, b.Addr).ListOffset(topic, 0, -1).LeaderEpoch
+	c := brokertest.Dial(t, b.Addr)
+	c.MustProduce(topic, 0, batchOf("before the kill"))
+	epoch := c.ListOffset(topic, 0, -1).LeaderEpoch
 	b.Kill(t)
 	b.Restart(t)
-	c := brokertest.Dial(t, b.Addr)
+	c = brokertest.Dial(t, b.Addr)
 	c.MustProduce(topic, 0, batchOf("v"))
 	raised := c.ListOffset(topic, 0, -1).LeaderEpoch
 	if raised <= epoch {

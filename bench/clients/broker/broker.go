@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -27,23 +29,21 @@ type Process struct {
 // New prepares a broker of the given binary in dir; settings are KEY=VALUE. An empty addr takes a free port.
 func New(binary, dir, addr string, settings ...string) (*Process, error) {
 	p := &Process{Addr: addr, binary: binary, dir: dir, settings: settings}
-	var err error
-	if p.Addr == "" {
-		if p.Addr, err = freeAddr(); err != nil {
-			return nil, err
-		}
-	}
-	p.admin, err = freeAddr()
-	return p, err
-}
-
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	defer listen.Close()
+	admin, err := net.Listen("tcp", "127.0.0.1:0") // while the other is held, so that the two differ
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	if p.Addr == "" {
+		p.Addr = listen.Addr().String()
+	}
+	p.admin = admin.Addr().String()
+	return p, nil
 }
 
 // Start runs the broker and returns when it is ready.
@@ -61,6 +61,8 @@ func (p *Process) Start() error {
 	}
 	p.cmd, p.ended = exec.Command(p.binary, args...), make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	// What begins with MILLRACE_ is a setting to the broker, and an option of this run to us.
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MILLRACE_") })
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		log.Close()
@@ -85,7 +87,8 @@ func (p *Process) awaitReady() error {
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("the broker ended before it was ready, see %s", p.LogFile())
+			log, _ := os.ReadFile(p.LogFile())
+			return fmt.Errorf("the broker ended before it was ready:\n%s", log[max(0, len(log)-2000):])
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

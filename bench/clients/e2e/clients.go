@@ -15,7 +15,8 @@ type Client struct {
 	Env     []string
 	Part    string          // the part of setup.sh that it needs, "" for none
 	Lacks   map[string]bool // codecs that it cannot produce
-	Fast    bool            // takes the whole input, not a bounded part of it
+	Whole   bool            // produces the whole input, not a bounded part of it
+	Fast    bool            // can consume the whole input in reasonable time
 }
 
 // Cache is where setup.sh puts what clients need.
@@ -37,9 +38,9 @@ func Clients(dir, franz string) []Client {
 	script := func(name string) string { return filepath.Join(dir, "clients", name) }
 	java := []string{"java", "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(cache, "java", "classes") + ":" + filepath.Join(cache, "java", "lib") + "/*", "E2E"}
 	return []Client{
-		{Name: "franz-go", Command: []string{franz}, Fast: true},
-		{Name: "confluent-kafka", Command: []string{python, "-B", script("confluent.py")}, Part: "python", Fast: true},
+		{Name: "franz-go", Command: []string{franz}, Whole: true, Fast: true},
 		{Name: "apache-kafka", Command: java, Part: "java", Fast: true},
+		{Name: "confluent-kafka", Command: []string{python, "-B", script("confluent.py")}, Part: "python", Whole: true, Fast: true},
 		{Name: "kafka-python", Command: []string{python, "-B", script("kafka_python.py")}, Part: "python"},
 		{
 			Name: "kafkajs", Command: []string{"node", script("kafkajs.js")}, Part: "node", Lacks: map[string]bool{"zstd": true},

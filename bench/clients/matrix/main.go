@@ -1,6 +1,7 @@
 // Command matrix runs other people's test suites and client scripts against one broker and writes what came out.
 //
 //	matrix run   -broker NAME -addr HOST:PORT [-suites kgo,kafka-go,librdkafka,idempotent,scripts] -out FILE.json
+//	matrix join  FILE.json... > FILE.json          reports of one broker as one
 //	matrix table FILE.json... > docs/clients.md
 //
 // run wants the broker up, with num.partitions=4 and an advertised address that is ADDR. reasons.txt explains what
@@ -34,13 +35,15 @@ type Report struct {
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "matrix run|table, see the command's comment")
+		fmt.Fprintln(os.Stderr, "matrix run|join|table, see the command's comment")
 		os.Exit(2)
 	}
 	var err error
 	switch os.Args[1] {
 	case "run":
 		err = run(os.Args[2:])
+	case "join":
+		err = join(os.Args[2:])
 	case "table":
 		err = table(os.Stdout, os.Args[2:])
 	default:
@@ -116,6 +119,39 @@ func finish(report Report, path string) error {
 		return err
 	}
 	return os.WriteFile(path, append(raw, '\n'), 0o644)
+}
+
+// join writes the reports as one to standard output, with the name of the first.
+func join(paths []string) error {
+	var all Report
+	for _, path := range paths {
+		report, err := readReport(path)
+		if err != nil {
+			return err
+		}
+		if all.Broker == "" {
+			all.Broker = report.Broker
+		}
+		all.Results = append(all.Results, report.Results...)
+	}
+	raw, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Println(string(raw))
+	return err
+}
+
+func readReport(path string) (Report, error) {
+	var report Report
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return report, err
+	}
+	if err := json.Unmarshal(raw, &report); err != nil {
+		return report, fmt.Errorf("%s: %w", path, err)
+	}
+	return report, nil
 }
 
 func firstLine(s string) string {

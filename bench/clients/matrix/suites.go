@@ -148,7 +148,8 @@ func kafkaGoTests(addr string) []test {
 		TestClientOffsetCommit TestClientDeleteOffset TestClientSyncGroup TestReaderConsumerGroup TestRebalanceTooManyConsumers
 		TestConsumerGroupWithMissingTopic TestConsumerGroupWithTopic TestConsumerGroupWithGroupTopicsSingle
 		TestConsumerGroupWithGroupTopicsMultiple TestCloseLeavesGroup TestGenerationExitsOnPartitionChange
-		TestGenerationStartsFunctionAfterClosed TestConn TestReader`)
+		TestGenerationStartsFunctionAfterClosed TestConn TestClient
+		TestOffsetFetchRequestWithNoTopic TestOffsetFetchRequestWithOneTopic`)
 	transactions := strings.Fields("TestClientAddOffsetsToTxn TestClientAddPartitionsToTxn TestClientTxnOffsetCommit TestClientInitProducerId TestClientEndTxn")
 	needs := func(name string) string {
 		switch {

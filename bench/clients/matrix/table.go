@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -23,13 +22,9 @@ func table(w io.Writer, paths []string) error {
 	var order []key
 	results := map[key]map[string]Result{}
 	for _, path := range paths {
-		raw, err := os.ReadFile(path)
+		report, err := readReport(path)
 		if err != nil {
 			return err
-		}
-		var report Report
-		if err := json.Unmarshal(raw, &report); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
 		}
 		brokers = append(brokers, report.Broker)
 		for _, r := range report.Results {

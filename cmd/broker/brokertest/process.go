@@ -174,6 +174,8 @@ func (b *Broker) launch(binary string) error {
 	}
 	p := &process{cmd: exec.Command(binary, args...), log: log, ended: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	// What begins with MILLRACE_ is a setting to the broker, and an option of the tests to us.
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MILLRACE_") })
 	// The broker must not outlive a test binary that is killed or times out.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
