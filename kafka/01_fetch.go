@@ -251,9 +251,14 @@ func (f *fetchRequest) sameTopic(a, b *fetchSlot) bool {
 	return string(f.name(a)) == string(f.name(b))
 }
 
-// chargeReply counts the reply against the bytes in flight. Where it does not fit it is made smaller; the
-// least is sent uncounted, so that every fetch goes on.
+// chargeReply counts the reply against the bytes in flight. Where it does not fit, or much waits for readers
+// already, it is made smaller; the least is sent uncounted, so that every fetch goes on.
 func (l *loop) chargeReply(f *fetchRequest, total int) {
+	room := l.server.o.Config.QueuedRequestBytesMax - f.e.Conn.ServerOutboundBytes()
+	if most := max(int(room/2), leastReply); total > most {
+		total = most
+		f.maxBytes = min(f.maxBytes, most)
+	}
 	for size := total; size > leastReply; size /= 4 {
 		if f.e.Charge(int64(size)) {
 			f.maxBytes = min(f.maxBytes, max(size, 1))

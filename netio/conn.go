@@ -88,6 +88,10 @@ func (c *Conn) RemoteAddress() string {
 // Closed tells whether the connection is closed or about to be: replies given from now on are not sent.
 func (c *Conn) Closed() bool { return c.closed || c.ending }
 
+// ServerOutboundBytes returns the bytes of replies of all connections that wait for their turn or for their
+// peers. Whoever makes large replies keeps them small while this is large.
+func (c *Conn) ServerOutboundBytes() int64 { return c.loop.server.metrics.OutboundBytes.Load() }
+
 // OutboundBytes returns the bytes of replies that wait for their turn or for the peer. A handler that
 // answers late may look at it before it makes another large reply.
 func (c *Conn) OutboundBytes() int64 { return c.outboundBytes }

@@ -109,5 +109,6 @@ func (c *Conn) letGo() {
 			l.freeExchange(x)
 		}
 	}
+	c.loop.server.metrics.OutboundBytes.Add(-c.outboundBytes)
 	c.exchanges, c.outboundBytes = 0, 0
 }

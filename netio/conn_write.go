@@ -67,6 +67,7 @@ func (c *Conn) gather() []byte {
 // sent takes n bytes off the front of sending.
 func (c *Conn) sent(n int) {
 	c.outboundBytes -= int64(n)
+	c.loop.server.metrics.OutboundBytes.Add(-int64(n))
 	c.sentBytes += n
 	for x := c.sending.first; x != nil && c.sentBytes >= len(x.reply.B); x = c.sending.first {
 		c.sentBytes -= len(x.reply.B)

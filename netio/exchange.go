@@ -71,6 +71,7 @@ func (x *Exchange) Reply(b *perf.Buffer) {
 	}
 	x.reply = b
 	x.Conn.outboundBytes += int64(len(b.B))
+	x.Conn.loop.server.metrics.OutboundBytes.Add(int64(len(b.B)))
 	x.finish(exchangeReplied)
 }
 

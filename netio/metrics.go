@@ -68,6 +68,7 @@ type Metrics struct {
 	BytesIn            atomic.Int64
 	BytesOut           atomic.Int64
 	FramesIn           atomic.Int64
+	OutboundBytes      atomic.Int64 // gauge: replies that wait for their turn or their peer
 	InflightBytes      atomic.Int64 // gauge: frames being received or answered, and charges
 	PausesInflight     atomic.Int64 // times a connection waited for InflightBytesMax
 	PausesOutbound     atomic.Int64 // times a connection was not read for OutboundBytesMax
