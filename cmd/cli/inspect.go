@@ -1,5 +1,267 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
 
-func (a *App) inspectCommand() *cobra.Command { return &cobra.Command{Use: "inspect", Hidden: true} }
+	"github.com/spf13/cobra"
+
+	"millrace/diskio"
+	"millrace/engine"
+	"millrace/engine/model"
+)
+
+// inspectFlags are the options of inspect.
+type inspectFlags struct {
+	dir        string
+	topics     []string
+	partitions []int32
+	appends    bool
+	records    bool
+	json       bool
+}
+
+func (a *App) inspectCommand() *cobra.Command {
+	var f inspectFlags
+	cmd := &cobra.Command{
+		Use:   "inspect",
+		Short: "Read a data directory without a broker and verify every checksum",
+		Long: `Read a data directory without a broker, whether one runs on it or not, and verify every checksum. Nothing is
+changed. The first damage of each segment is printed with file and position, and the exit code is then 1.
+
+With --json each line is an object: its type is shard, segment, append, record, damage or, last, summary.`,
+		Example: `  millrace inspect --data-dir ./data
+  millrace inspect --data-dir ./data --topic orders --partition 0 --records`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return a.inspect(&f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.dir, "data-dir", "d", "", "data directory of a broker")
+	flags.StringArrayVarP(&f.topics, "topic", "t", nil, "only shards of this topic; repeatable")
+	flags.Int32SliceVarP(&f.partitions, "partition", "p", nil, "only shards of this partition; repeatable")
+	flags.BoolVar(&f.appends, "appends", false, "list appends")
+	flags.BoolVar(&f.records, "records", false, "list appends and records")
+	flags.BoolVar(&f.json, "json", false, "print JSON, an object a line")
+	return cmd
+}
+
+func (a *App) inspect(f *inspectFlags) error {
+	if f.dir == "" {
+		return usagef("say which directory: --data-dir DIR")
+	}
+	if info, err := os.Stat(f.dir); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("data directory: %s is not a directory", f.dir)
+	}
+	// Opening probes a directory by writing; the one that is inspected stays as it is, and may be read-only.
+	fs, err := diskio.Open(os.TempDir(), diskio.Options{Backend: diskio.BackendPosix})
+	if err != nil {
+		return err
+	}
+	defer fs.Close()
+	out := bufio.NewWriterSize(a.Out, 1<<16)
+	i := &inspection{flags: f, out: out, encoder: json.NewEncoder(out)}
+	i.encoder.SetEscapeHTML(false)
+	err = engine.Inspect(f.dir, fs, i.visitor())
+	if err == nil {
+		err = i.summary()
+	}
+	if flushErr := out.Flush(); err == nil {
+		err = flushErr
+	}
+	if err == nil && i.total.Damages > 0 {
+		return errQuiet
+	}
+	return err
+}
+
+// inspection prints what engine.Inspect finds.
+type inspection struct {
+	flags   *inspectFlags
+	out     *bufio.Writer
+	encoder *json.Encoder
+	topic   string
+	// of the segment that is walked
+	appends, records int64
+	total            inspectSummary
+}
+
+type inspectSummary struct {
+	Type     string `json:"type"`
+	Shards   int64  `json:"shards"`
+	Segments int64  `json:"segments"`
+	Appends  int64  `json:"appends"`
+	Records  int64  `json:"records"`
+	Bytes    int64  `json:"bytes"`
+	Damages  int64  `json:"damages"`
+}
+
+func (i *inspection) visitor() *engine.Visitor {
+	return &engine.Visitor{Shard: i.shard, Segment: i.segment, Append: i.append, Record: i.recordVisitor(), End: i.end, Damage: i.damage}
+}
+
+func (i *inspection) recordVisitor() func(*engine.SegmentInfo, *model.AppendHeader, *model.Record) error {
+	if !i.flags.records {
+		return nil
+	}
+	return i.record
+}
+
+// print writes an object or, without --json, a line.
+func (i *inspection) print(object any, format string, args ...any) error {
+	if i.flags.json {
+		return i.encoder.Encode(object)
+	}
+	_, err := fmt.Fprintf(i.out, format+"\n", args...)
+	return err
+}
+
+func (i *inspection) shard(s *engine.ShardInfo) error {
+	if len(i.flags.topics) > 0 && !slices.Contains(i.flags.topics, s.Topic) ||
+		len(i.flags.partitions) > 0 && !slices.Contains(i.flags.partitions, s.ID.Partition) {
+		return engine.SkipShard
+	}
+	i.topic = s.Topic
+	i.total.Shards++
+	return i.print(struct {
+		Type      string `json:"type"`
+		Shard     string `json:"shard"`
+		Dir       string `json:"dir"`
+		Topic     string `json:"topic"`
+		Partition int32  `json:"partition"`
+		LogStart  int64  `json:"log_start"`
+		Segments  int    `json:"segments"`
+	}{"shard", s.ID.String(), s.Dir, s.Topic, s.ID.Partition, s.LogStart, s.Segments},
+		"topic %s partition %d: %s, shard %s", s.Topic, s.ID.Partition, count(int64(s.Segments), "segment"), s.ID)
+}
+
+func (i *inspection) segment(*engine.SegmentInfo) error {
+	i.appends, i.records = 0, 0
+	i.total.Segments++
+	return nil
+}
+
+func (i *inspection) end(s *engine.SegmentInfo) error {
+	i.total.Bytes += s.Bytes
+	return i.print(struct {
+		Type        string `json:"type"`
+		Path        string `json:"path"`
+		Number      uint64 `json:"number"`
+		Generation  uint32 `json:"generation"`
+		BaseOffset  int64  `json:"base_offset"`
+		EndOffset   int64  `json:"end_offset"`
+		LeaderEpoch int32  `json:"leader_epoch"`
+		Created     int64  `json:"created"`
+		Bytes       int64  `json:"bytes"`
+		FileBytes   int64  `json:"file_bytes"`
+		Appends     int64  `json:"appends"`
+		Records     int64  `json:"records"`
+	}{"segment", s.Path, s.Number, s.Generation, s.BaseOffset, s.EndOffset, s.LeaderEpoch, s.Created, s.Bytes, s.FileBytes, i.appends, i.records},
+		"  segment %d generation %d: offsets %d to %d, %s, %s, %d of %d bytes, epoch %d", s.Number, s.Generation, s.BaseOffset, s.EndOffset,
+		count(i.appends, "append"), count(i.records, "record"), s.Bytes, s.FileBytes, s.LeaderEpoch)
+}
+
+func (i *inspection) append(s *engine.SegmentInfo, position int64, h *model.AppendHeader) error {
+	i.appends++
+	i.records += int64(h.RecordCount)
+	i.total.Appends++
+	i.total.Records += int64(h.RecordCount)
+	if !i.flags.appends && !i.flags.records {
+		return nil
+	}
+	return i.print(struct {
+		Type          string `json:"type"`
+		Position      int64  `json:"position"`
+		Length        uint32 `json:"length"`
+		Kind          string `json:"kind"`
+		Flags         string `json:"flags"`
+		Codec         string `json:"codec"`
+		BaseOffset    int64  `json:"base_offset"`
+		LastOffset    int64  `json:"last_offset"`
+		Records       uint32 `json:"records"`
+		Blocks        uint32 `json:"blocks"`
+		LeaderEpoch   int32  `json:"leader_epoch"`
+		BaseTimestamp int64  `json:"base_timestamp"`
+		MaxTimestamp  int64  `json:"max_timestamp"`
+		ProducerID    int64  `json:"producer_id"`
+		ProducerEpoch int16  `json:"producer_epoch"`
+		BaseSequence  int32  `json:"base_sequence"`
+		LastSequence  int32  `json:"last_sequence"`
+	}{"append", position, h.Length, h.Kind.String(), h.Flags.String(), h.Codec.String(), h.BaseOffset, h.LastOffset, h.RecordCount, h.BlockCount,
+		h.LeaderEpoch, h.BaseTimestamp, h.MaxTimestamp, h.ProducerID, h.ProducerEpoch, h.BaseSequence, h.LastSequence},
+		"    append at %d: %v, offsets %d to %d, %s, %d bytes, epoch %d, producer %d epoch %d sequences %d to %d", position, h.Kind, h.BaseOffset,
+		h.LastOffset, count(int64(h.RecordCount), "record"), h.Length, h.LeaderEpoch, h.ProducerID, h.ProducerEpoch, h.BaseSequence, h.LastSequence)
+}
+
+// inspectedRecord has the fields of the JSON form of consume.
+type inspectedRecord struct {
+	Type        string       `json:"type"`
+	Offset      int64        `json:"offset"`
+	Timestamp   int64        `json:"timestamp"`
+	Key         optional     `json:"key,omitzero"`
+	KeyBase64   *string      `json:"key_base64,omitempty"`
+	Value       optional     `json:"value,omitzero"`
+	ValueBase64 *string      `json:"value_base64,omitempty"`
+	Headers     []jsonHeader `json:"headers,omitempty"`
+}
+
+func (i *inspection) record(_ *engine.SegmentInfo, h *model.AppendHeader, r *model.Record) error {
+	timestamp := h.BaseTimestamp + r.TimestampDelta
+	if !i.flags.json {
+		_, err := fmt.Fprintf(i.out, "      record %d: timestamp %d, key %s, value %s\n", r.Offset, timestamp, quoted(r.Key), quoted(r.Value))
+		return err
+	}
+	j := inspectedRecord{Type: "record", Offset: r.Offset, Timestamp: timestamp}
+	j.Key, j.KeyBase64 = toText(r.Key)
+	j.Value, j.ValueBase64 = toText(r.Value)
+	var err error
+	if j.Headers, err = storedHeaders(r.Headers); err != nil {
+		return fmt.Errorf("record %d: %w", r.Offset, err)
+	}
+	return i.encoder.Encode(j)
+}
+
+// quotedBytesMax bounds what a line shows of a key or value.
+const quotedBytesMax = 100
+
+func quoted(b []byte) string {
+	if b == nil {
+		return "null"
+	}
+	if len(b) > quotedBytesMax {
+		return fmt.Sprintf("%q... (%d bytes)", b[:quotedBytesMax], len(b))
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// storedHeaders puts the headers of a record into the form of consume.
+func storedHeaders(raw []byte) ([]jsonHeader, error) {
+	var headers []jsonHeader
+	reader := model.ReadHeaders(raw)
+	for h := (model.Header{}); reader.Next(&h); {
+		headers = append(headers, newJSONHeader(h.Name, h.Value))
+	}
+	return headers, reader.Err()
+}
+
+func (i *inspection) damage(d *engine.Damage) error {
+	i.total.Damages++
+	return i.print(struct {
+		Type     string `json:"type"`
+		Path     string `json:"path"`
+		Position int64  `json:"position"`
+		Offset   int64  `json:"offset"`
+		Error    string `json:"error"`
+	}{"damage", d.Path, d.Position, d.Offset, d.Err.Error()}, "  DAMAGE %v", d)
+}
+
+func (i *inspection) summary() error {
+	i.total.Type = "summary"
+	t := i.total
+	return i.print(t, "%s, %s, %s, %s, %d bytes verified, %s", count(t.Shards, "shard"), count(t.Segments, "segment"),
+		count(t.Appends, "append"), count(t.Records, "record"), t.Bytes, count(t.Damages, "damage"))
+}

@@ -116,17 +116,22 @@ func newJSONRecord(r *kgo.Record) jsonRecord {
 	j.Key, j.KeyBase64 = toText(r.Key)
 	j.Value, j.ValueBase64 = toText(r.Value)
 	for _, h := range r.Headers {
-		var header jsonHeader
-		if utf8.ValidString(h.Key) {
-			header.Key = &h.Key
-		} else {
-			encoded := base64.StdEncoding.EncodeToString([]byte(h.Key))
-			header.KeyBase64 = &encoded
-		}
-		header.Value, header.ValueBase64 = toText(h.Value)
-		j.Headers = append(j.Headers, header)
+		j.Headers = append(j.Headers, newJSONHeader([]byte(h.Key), h.Value))
 	}
 	return j
+}
+
+func newJSONHeader(name, value []byte) jsonHeader {
+	var h jsonHeader
+	if utf8.Valid(name) {
+		text := string(name)
+		h.Key = &text
+	} else {
+		encoded := base64.StdEncoding.EncodeToString(name)
+		h.KeyBase64 = &encoded
+	}
+	h.Value, h.ValueBase64 = toText(value)
+	return h
 }
 
 // record is the record to produce. What only a consumed record has (topic, offset and the like) is read
