@@ -97,7 +97,7 @@ func (sh *Shard) makeDir() error {
 	if err := sh.store.fs.MkdirAll(sh.dir); err != nil {
 		return fmt.Errorf("make shard %s: %w: %w", sh.dir, ErrStorage, err)
 	}
-	if err := sh.writeShardFile(sh.logStart.Load(), false); err != nil {
+	if err := sh.makeShardFile(); err != nil {
 		return err
 	}
 	sh.dirMade.Store(true)

@@ -24,8 +24,8 @@ type shardFile struct {
 	LogStart  int64  `json:"log_start_offset"`
 }
 
-// writeShardFile replaces the shard's file; durably where that is asked for.
-func (sh *Shard) writeShardFile(logStart int64, durable bool) error {
+// fileContent returns what the shard's file says.
+func (sh *Shard) fileContent(logStart int64) []byte {
 	sh.mu.Lock()
 	content := shardFile{1, sh.id.Topic.String(), sh.topicName, sh.id.Partition, sh.identity, logStart}
 	sh.mu.Unlock()
@@ -33,8 +33,32 @@ func (sh *Shard) writeShardFile(logStart int64, durable bool) error {
 	if err != nil {
 		panic(err)
 	}
+	return append(b, '\n')
+}
+
+// makeShardFile writes the file of a new directory.
+func (sh *Shard) makeShardFile() error {
 	path := filepath.Join(sh.dir, shardFileName)
-	if err := replaceFile(sh.store.fs, path, append(b, '\n'), durable); err != nil {
+	f, err := sh.store.fs.Create(path)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = f.WriteAt(sh.fileContent(sh.logStart.Load()), 0)
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w: %w", path, ErrStorage, err)
+	}
+	return nil
+}
+
+// writeShardFile replaces the shard's file; durably where that is asked for.
+func (sh *Shard) writeShardFile(logStart int64, durable bool) error {
+	path := filepath.Join(sh.dir, shardFileName)
+	if err := replaceFile(sh.store.fs, path, sh.fileContent(logStart), durable); err != nil {
 		return fmt.Errorf("write %s: %w: %w", path, ErrStorage, err)
 	}
 	return nil

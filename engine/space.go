@@ -20,8 +20,9 @@ type space struct {
 
 // Times between looks at the free space.
 const (
-	spaceLookIdle = 5 * time.Second
-	spaceLookFull = 100 * time.Millisecond
+	spaceLookBytes = 1 << 20 // at least so much between two looks
+	spaceLookIdle  = 5 * time.Second
+	spaceLookFull  = 100 * time.Millisecond
 )
 
 func newSpace(s *Store) *space {
@@ -31,7 +32,7 @@ func newSpace(s *Store) *space {
 // wrote is told by the writers how many bytes went out; it looks when they could have used up what is left
 // of the reserve's distance.
 func (p *space) wrote(bytes int64) {
-	if p.since.Add(bytes) >= max(p.store.opts.ReserveBytes/4, 1) {
+	if p.since.Add(bytes) >= max(p.store.opts.ReserveBytes/4, spaceLookBytes) {
 		p.look()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/diskio"
@@ -173,26 +174,48 @@ func (g *syncGroup) syncFiles(s *Store) error {
 	return nil
 }
 
+// dirSyncsMax is how many directories are made durable at once. There is no batch of these in a ring; side by
+// side they share flushes of the device.
+const dirSyncsMax = 16
+
 // syncDirs makes the entries of new files and directories durable.
 func (g *syncGroup) syncDirs(s *Store) error {
+	var fresh []*segment
 	parent := false
 	for _, seg := range g.segments {
-		if seg.anchored.Load() {
-			continue
+		if !seg.anchored.Load() && !seg.removed.Load() {
+			fresh = append(fresh, seg)
+			parent = parent || !seg.shard.anchored.Load()
 		}
-		if err := s.fs.SyncDir(seg.shard.dir); err != nil {
-			return fmt.Errorf("sync directory %s: %w", seg.shard.dir, err)
-		}
-		seg.anchored.Store(true)
-		parent = parent || !seg.shard.anchored.Load()
 	}
-	if !parent {
+	if len(fresh) == 0 {
 		return nil
 	}
-	if err := s.fs.SyncDir(s.opts.Dir); err != nil {
-		return fmt.Errorf("sync directory %s: %w", s.opts.Dir, err)
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	var group sync.WaitGroup
+	for range min(len(fresh), dirSyncsMax) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(fresh)); i = next.Add(1) - 1 {
+				dir := fresh[i].shard.dir
+				if err := s.fs.SyncDir(dir); err != nil {
+					err = fmt.Errorf("sync directory %s: %w", dir, err)
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
 	}
-	for _, seg := range g.segments {
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	if parent {
+		if err := s.fs.SyncDir(s.opts.Dir); err != nil {
+			return fmt.Errorf("sync directory %s: %w", s.opts.Dir, err)
+		}
+	}
+	for _, seg := range fresh {
+		seg.anchored.Store(true)
 		seg.shard.anchored.Store(true)
 	}
 	return nil

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// benchSink counts what finishes; windows wait on it.
+type benchSink struct{ done chan *Append }
+
+func (s *benchSink) Complete(done *Append, _ []*Shard) {
+	for a := done; a != nil; {
+		next := a.Next
+		s.done <- a
+		a = next
+	}
+}
+
+func benchmarkAppend(b *testing.B, shards, records, size, window int) {
+	s := openTest(b, testOptions(b, b.TempDir()))
+	sink := &benchSink{done: make(chan *Append, 4*window)}
+	s.SetSinks([]Sink{sink})
+	var all []*Shard
+	for i := range shards {
+		all = append(all, s.shard(i, ShardConfig{RetentionAge: Forever}))
+	}
+	batch := batchOf(records, size, 1)
+	for range window {
+		sink.done <- appendOf(batch)
+	}
+	b.SetBytes(int64(records * size))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		a := <-sink.done
+		if a.Err != nil {
+			b.Fatal(a.Err)
+		}
+		if err := all[i%shards].Submit(a, batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range window {
+		<-sink.done
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N*records)/b.Elapsed().Seconds()/1e6, "Mrec/s")
+}
+
+func BenchmarkAppend(b *testing.B) {
+	b.Run("1KBx100", func(b *testing.B) { benchmarkAppend(b, 1, 100, 1024, 4) })
+	b.Run("100Bx1000_16shards", func(b *testing.B) { benchmarkAppend(b, 16, 1000, 100, 16) })
+	b.Run("100Bx1", func(b *testing.B) { benchmarkAppend(b, 1, 1, 100, 64) })
+	b.Run("100Bx1_window1", func(b *testing.B) { benchmarkAppend(b, 1, 1, 100, 1) })
+}
+
+func BenchmarkRead(b *testing.B) {
+	s := openTest(b, testOptions(b, b.TempDir()))
+	sh := s.shard(1, ShardConfig{})
+	for i := range 2000 {
+		s.append(sh, batchOf(100, 1000, int64(i)))
+	}
+	var sp Span
+	if err := sh.ReadBlocking(&sp, 0, 1<<62, 1); err != nil {
+		b.Fatal(err)
+	}
+	end := sh.State().LogEnd
+	for _, c := range []struct {
+		name string
+		step int64
+	}{{"sequential", 1000}, {"random", 77_711}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			offset := int64(0)
+			for range b.N {
+				if err := sh.Read(&sp, offset, 1<<62, 1<<20); err != nil {
+					b.Fatal(err)
+				}
+				if !sp.Resident() {
+					if err := sp.Load(); err != nil { // others on the machine may want the memory
+						b.Fatal(err)
+					}
+				}
+				offset = (offset + c.step) % end
+				sp.Release()
+			}
+		})
+	}
+}
+
+// BenchmarkRecovery scans a log that was not stopped cleanly.
+func BenchmarkRecovery(b *testing.B) {
+	dir := b.TempDir()
+	o := testOptions(b, dir)
+	s := openTest(b, o)
+	sh := s.shard(1, ShardConfig{SegmentBytes: 256 << 20})
+	batch := batchOf(100, 1000, 1)
+	for range 5000 {
+		s.append(sh, batch)
+	}
+	size := sh.Size()
+	s.Close()
+	b.SetBytes(size)
+	b.ResetTimer()
+	for range b.N {
+		again := openTest(b, o)
+		b.StopTimer()
+		if again.metrics.RecoveredBytes.Load() > 0 && again.Clean() {
+			b.Fatal("scanned after a clean stop")
+		}
+		// The next start finds no clean stop and no checkpoint.
+		x := again.index
+		if err := x.dropShard(sh.ID()); err != nil {
+			b.Fatal(err)
+		}
+		if err := again.markUnclean(); err != nil {
+			b.Fatal(err)
+		}
+		again.failed.Store(new(error))
+		*again.failed.Load() = ErrClosed
+		again.Close()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkOpen opens a directory of many shards after a clean stop.
+func BenchmarkOpen(b *testing.B) {
+	const shards = 10_000
+	o := testOptions(b, b.TempDir())
+	s := openTest(b, o)
+	start := time.Now()
+	var all []*Shard
+	for i := range shards {
+		all = append(all, s.shard(i, ShardConfig{}))
+	}
+	made := time.Since(start)
+	batch := batchOf(1, 100, 1)
+	for i := range shards {
+		if err := all[i].Submit(appendOf(batch), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.sink.wait(b, shards)
+	touched := time.Since(start)
+	s.Close()
+	b.Log(fmt.Sprintf("%d shards made in %v, touched in %v, closed in %v", shards, made, touched, time.Since(start)))
+	b.ResetTimer()
+	for range b.N {
+		again := openTest(b, o)
+		b.StopTimer()
+		again.Close()
+		b.StartTimer()
+	}
+}
