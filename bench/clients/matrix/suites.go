@@ -103,11 +103,11 @@ func goTests(binary, dir string, env []string, limit time.Duration, names []stri
 }
 
 func kgoTests(addr string) []test {
-	plain := strings.Fields(`Ping Issue1034 Issue325 Issue337 Issue434 Issue648 Issue769 Issue810 Issue831 Issue865
+	plain := strings.Fields(`Ping Issue325 Issue337 Issue434 Issue648 Issue769 Issue810 Issue831 Issue865
 		ConsumeTopicRetrieval ConsumeTopicRetrieval_Many ConsumeRegex AddRemovePartitions DirectPartitionPurge Pooling
 		PauseIssue489 PauseIssueOct2023 Client_Produce Client_ProduceLargeMessages IssueFetchLargerThanBrokerMaxReadBytes
 		IssueProduceBrokerTooOldFailsRecords IssueProduceSyncManualPartitionNegativeDoesNotPanic ConsumeMaxDecompressBatchBytes`)
-	groups := strings.Fields(`Issue523 GroupSimple HookPollStart UnknownGroupOffsetFetchPinned GroupETL 848RegexBrokerResolves`)
+	groups := strings.Fields(`Issue1034 Issue523 GroupSimple HookPollStart UnknownGroupOffsetFetchPinned GroupETL 848RegexBrokerResolves`)
 	binary := filepath.Join(e2e.Cache(), "gotests", "kgo.test")
 	listed, _ := exec.Command(binary, "-test.list", ".").Output()
 	var names []string
