@@ -88,6 +88,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		lock.Close()
 		return nil, err
 	}
+	s.space.look()
 	s.metrics.RecoveryNanos.Store(int64(time.Since(start)))
 	s.start()
 	return s, nil

@@ -191,6 +191,23 @@ func (g *syncGroup) syncDirs(s *Store) error {
 	if len(fresh) == 0 {
 		return nil
 	}
+	if err := syncShardDirs(s, fresh); err != nil {
+		return err
+	}
+	if parent {
+		if err := s.fs.SyncDir(s.opts.Dir); err != nil {
+			return fmt.Errorf("sync directory %s: %w", s.opts.Dir, err)
+		}
+	}
+	for _, seg := range fresh {
+		seg.anchored.Store(true)
+		seg.shard.anchored.Store(true)
+	}
+	return nil
+}
+
+// syncShardDirs makes the directories of some segments durable, side by side.
+func syncShardDirs(s *Store, fresh []*segment) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var group sync.WaitGroup
@@ -208,15 +225,6 @@ func (g *syncGroup) syncDirs(s *Store) error {
 	group.Wait()
 	if err := failed.Load(); err != nil {
 		return *err
-	}
-	if parent {
-		if err := s.fs.SyncDir(s.opts.Dir); err != nil {
-			return fmt.Errorf("sync directory %s: %w", s.opts.Dir, err)
-		}
-	}
-	for _, seg := range fresh {
-		seg.anchored.Store(true)
-		seg.shard.anchored.Store(true)
 	}
 	return nil
 }

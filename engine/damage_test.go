@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/engine/model"
+)
+
+// filled returns a stopped directory with one shard of n appends of 10 records.
+func filled(t *testing.T, n int, clean bool, c ShardConfig) (o Options, end int64) {
+	t.Helper()
+	o = testOptions(t, t.TempDir())
+	o.CheckpointInterval = time.Hour
+	s := openTest(t, o)
+	sh := s.shard(1, c)
+	for i := range n {
+		if a := s.append(sh, batchOf(10, 100, int64(i))); a.Err != nil {
+			t.Fatal(a.Err)
+		}
+	}
+	end = sh.State().LogEnd
+	if clean {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		kill(s)
+	}
+	return o, end
+}
+
+// kill ends a store as SIGKILL does, as far as its files are concerned: nothing more is written.
+func kill(s *testStore) {
+	s.failed.Store(new(error))
+	*s.failed.Load() = ErrClosed
+	s.Close()
+}
+
+func lastSegment(t *testing.T, o Options) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(o.Dir, testID(1).String(), "*.msg"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no segments", err)
+	}
+	return files[len(files)-1]
+}
+
+func TestK01TailCut(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		for _, cut := range []int64{1, 50, 200} {
+			t.Run(fmt.Sprintf("clean=%v,cut=%d", clean, cut), func(t *testing.T) {
+				o, end := filled(t, 20, clean, ShardConfig{})
+				path := lastSegment(t, o)
+				info, err := os.Stat(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Truncate(path, info.Size()-cut); err != nil {
+					t.Fatal(err)
+				}
+				s := openTest(t, o)
+				sh := s.shard(1, ShardConfig{})
+				wantValues(t, sh, 0, end-10)
+				if a := s.append(sh, batchOf(3, 10, 1)); a.BaseOffset != end-10 {
+					t.Fatalf("append: %+v", a)
+				}
+				wantValues(t, sh, 0, end-7)
+				kill(s)
+				wantValues(t, openTest(t, o).shard(1, ShardConfig{}), 0, end-7)
+			})
+		}
+	}
+}
+
+func TestK02K03TailJunk(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 10_000)
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	for _, c := range []struct {
+		name string
+		tail func(log []byte) []byte
+		roll bool
+	}{
+		{"zeros 4 KiB", func([]byte) []byte { return make([]byte, 4<<10) }, false},
+		{"zeros 1 MiB", func([]byte) []byte { return make([]byte, 1<<20) }, false},
+		{"noise", func([]byte) []byte { return noise }, true},
+		{"zeros and noise", func([]byte) []byte { return append(make([]byte, 8192), noise...) }, true},
+		{"own old bytes", func(log []byte) []byte { return log[segmentHeaderSize:3000] }, true},
+		{"zeros and own old bytes", func(log []byte) []byte { return append(make([]byte, 4096), log[segmentHeaderSize:3000]...) }, true},
+	} {
+		for _, clean := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s,clean=%v", c.name, clean), func(t *testing.T) {
+				o, end := filled(t, 20, clean, ShardConfig{})
+				path := lastSegment(t, o)
+				log, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, append(log, c.tail(log)...), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				s := openTest(t, o)
+				sh := s.shard(1, ShardConfig{})
+				wantValues(t, sh, 0, end)
+				if a := s.append(sh, batchOf(3, 10, 1)); a.BaseOffset != end {
+					t.Fatalf("append: %+v", a)
+				}
+				wantValues(t, sh, 0, end+3)
+				if rolled := len(sh.list.Load().segments) > 1; rolled != c.roll {
+					t.Errorf("rolled %v", rolled)
+				}
+				kill(s)
+				again := openTest(t, o)
+				wantValues(t, again.shard(1, ShardConfig{}), 0, end+3)
+			})
+		}
+	}
+}
+
+func TestK05IndexStoreLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(t *testing.T, dir string)
+	}{
+		{"deleted", func(t *testing.T, dir string) { os.RemoveAll(dir) }},
+		{"scrambled", func(t *testing.T, dir string) {
+			files, _ := filepath.Glob(filepath.Join(dir, "*"))
+			for _, f := range files {
+				if b, err := os.ReadFile(f); err == nil {
+					for i := range b {
+						b[i] ^= 0x5a
+					}
+					os.WriteFile(f, b, 0o644)
+				}
+			}
+		}},
+		{"manifest gone", func(t *testing.T, dir string) {
+			files, _ := filepath.Glob(filepath.Join(dir, "MANIFEST*"))
+			for _, f := range files {
+				os.Remove(f)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOptions(t, t.TempDir())
+			s := openTest(t, o)
+			sh := s.shard(1, ShardConfig{SegmentBytes: 100_000})
+			sh.SetLeaderEpoch(3)
+			for i := range 200 {
+				s.append(sh, batchOf(10, 100, int64(i)))
+			}
+			if _, err := sh.DeleteRecords(1005); err != nil {
+				t.Fatal(err)
+			}
+			sh.SetLeaderEpoch(4)
+			s.append(sh, batchOf(10, 100, 1))
+			want := sh.State()
+			s.Close()
+			c.harm(t, filepath.Join(o.Dir, indexDirName))
+			again := openTest(t, o)
+			if again.Clean() {
+				t.Error("taken for a clean stop")
+			}
+			sh = again.shard(1, ShardConfig{})
+			if got := sh.State(); got != want {
+				t.Fatalf("state %+v, want %+v", got, want)
+			}
+			wantValues(t, sh, want.LogStart, want.LogEnd)
+			if e, end := sh.EndOffsetForEpoch(3); e != 3 || end != 2000 {
+				t.Errorf("epoch 3 ends at (%d, %d)", e, end)
+			}
+		})
+	}
+}
+
+// Entries of a segment are deleted, and others point to the wrong place: reads find everything.
+func TestK05IndexEntriesWrong(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		o := testOptions(t, t.TempDir())
+		s := openTest(t, o)
+		sh := s.shard(1, ShardConfig{})
+		for i := range 300 {
+			s.append(sh, batchOf(20, 1000, int64(i)))
+		}
+		s.indexer.flush()
+		active := sh.active
+		entries, err := s.index.segmentIndex(active)
+		if err != nil || len(entries) < 10 {
+			t.Fatal(len(entries), err)
+		}
+		b := s.index.db.NewBatch()
+		dropIndex(b, active, 0)
+		for i := range entries {
+			if wrong {
+				e := entries[i]
+				e.position += 13
+				b.Set(appendIndexKey(nil, sh.id, active.number, active.generation, e.offset), appendIndexValue(nil, &e), nil)
+			}
+		}
+		if err := s.index.commit(b, true); err != nil {
+			t.Fatal(err)
+		}
+		active.index.unload()
+		var sp Span
+		for offset := int64(5990); offset > 0; offset -= 777 {
+			if err := sh.ReadBlocking(&sp, offset, 1<<62, 1000); err != nil {
+				t.Fatal(err)
+			}
+			sp.Release()
+		}
+		if s.metrics.IndexRebuilds.Load() == 0 {
+			t.Error("the index was not made again")
+		}
+		wantValues(t, sh, 0, 6000)
+	}
+}
+
+func TestK07MissingSegment(t *testing.T) {
+	text := new(logText)
+	o := testOptions(t, t.TempDir())
+	s := openTest(t, o)
+	sh, other := s.shard(1, ShardConfig{SegmentBytes: 3000}), s.shard(2, ShardConfig{})
+	for i := range 20 {
+		s.append(sh, batchOf(10, 100, int64(i)))
+		s.append(other, batchOf(1, 10, 1))
+	}
+	s.Close()
+	dir := filepath.Join(o.Dir, testID(1).String())
+	foreign := filepath.Join(dir, segmentName(1000))
+	if err := os.Remove(filepath.Join(dir, segmentName(3))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(foreign, []byte(strings.Repeat("not ours", 100)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o.Logger = slog.New(slog.NewTextHandler(text, nil))
+	s = openTest(t, o)
+	sh, other = s.shard(1, ShardConfig{}), s.shard(2, ShardConfig{})
+	b := batchOf(1, 10, 1)
+	if err := sh.Submit(appendOf(b), b); !errors.Is(err, ErrStorage) {
+		t.Errorf("append: %v", err)
+	}
+	var sp Span
+	if err := sh.Read(&sp, 0, 1<<62, 1); !errors.Is(err, ErrStorage) {
+		t.Errorf("read: %v", err)
+	}
+	wantValues(t, other, 0, 20)
+	if !text.has("is missing") {
+		t.Error("the log does not name what is missing")
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Error("the foreign file is gone")
+	}
+	s.Close()
+	os.RemoveAll(filepath.Join(o.Dir, testID(2).String()))
+	s = openTest(t, o)
+	if err := s.shard(2, ShardConfig{}).Submit(appendOf(b), b); !errors.Is(err, ErrStorage) {
+		t.Errorf("append to a shard without its directory: %v", err)
+	}
+}
+
+func TestK18RestartsDoNotGrow(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	end := int64(0)
+	for i := range 8 {
+		s := openTest(t, o)
+		sh := s.shard(1, ShardConfig{})
+		wantValues(t, sh, 0, end)
+		s.append(sh, batchOf(3, 10, 1))
+		end += 3
+		if n := len(sh.list.Load().segments); n != 1 {
+			t.Fatalf("restart %d: %d segments", i, n)
+		}
+		if i%2 == 0 {
+			kill(s)
+		} else {
+			s.Close()
+		}
+	}
+}
+
+// Bits turn over in a sealed segment: reads of the range fail, others go on, and inspection finds the place.
+func TestInspectFindsDamage(t *testing.T) {
+	o, end := filled(t, 40, true, ShardConfig{SegmentBytes: 10_000})
+	seen := func() (records int64, damages []*Damage) {
+		v := &Visitor{
+			Record: func(*SegmentInfo, *model.AppendHeader, *model.Record) error { records++; return nil },
+			Damage: func(d *Damage) error { damages = append(damages, d); return nil },
+		}
+		if err := Inspect(o.Dir, o.FS, v); err != nil {
+			t.Fatal(err)
+		}
+		return records, damages
+	}
+	if records, damages := seen(); records != end || len(damages) != 0 {
+		t.Fatalf("%d records, damages %v", records, damages)
+	}
+	path := filepath.Join(o.Dir, testID(1).String(), segmentName(2))
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[5000] ^= 1
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	records, damages := seen()
+	if len(damages) != 1 || damages[0].Path != path || damages[0].Position > 5000 || damages[0].Position < 3000 || records >= end {
+		t.Fatalf("%d records, damages %v", records, damages)
+	}
+	last := lastSegment(t, o)
+	if b, err = os.ReadFile(last); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(last, b[:len(b)-5], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, damages = seen(); len(damages) != 1 {
+		t.Fatalf("an unfinished append counts as damage: %v", damages)
+	}
+}
