@@ -65,7 +65,7 @@ func lastWords(out string, err error) string {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	telling := regexp.MustCompile(`(?i)(_test\.go:\d+|error|fail|panic|expected|timeout|timed out|unexpected|assert)`)
 	for _, line := range slices.Backward(lines) {
-		if text := strings.TrimSpace(line); telling.MatchString(text) && !strings.HasPrefix(text, "FAIL") && !strings.HasPrefix(text, "--- FAIL") {
+		if text := strings.TrimSpace(line); telling.MatchString(text) && !strings.HasPrefix(text, "FAIL") && !strings.Contains(text, "NOT DELETING TOPIC") && !strings.HasPrefix(text, "--- FAIL") {
 			return text
 		}
 	}
