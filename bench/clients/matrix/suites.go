@@ -166,8 +166,8 @@ func kafkaGoTests(addr string) []test {
 
 // librdkafkaTests runs the numbers that make sense against one broker; idempotent makes every producer so.
 func librdkafkaTests(addr string, idempotent bool) []test {
-	plain := strings.Fields("0001 0003 0005 0008 0012 0013 0015 0017 0031 0034 0036 0041 0044 0048 0054 0070 0073 0090")
-	groups := strings.Fields("0018 0019 0022 0029 0030 0040 0061 0102")
+	plain := strings.Fields("0001 0003 0005 0008 0012 0013 0015 0017 0031 0034 0036 0041 0044 0048 0054 0070 0073")
+	groups := strings.Fields("0018 0019 0022 0029 0030 0040 0061 0090 0102")
 	dir := filepath.Join(e2e.Cache(), "librdkafka", "tests")
 	conf := "bootstrap.servers=" + addr + "\nbroker.address.family=v4\ntest.topic.prefix=rdk\ntest.topic.random=true\n"
 	var tests []test
