@@ -46,19 +46,17 @@ func NewProducerIDs(client *Client) *ProducerIDs {
 // Next returns an id that nobody else ever gets. It blocks for a proposal when its block is used up; the
 // errors are those of the proposal and of ctx.
 func (p *ProducerIDs) Next(ctx context.Context) (int64, error) {
-	for {
-		if id, ok := p.take(); ok {
-			return id, nil
-		}
-		select {
-		case <-p.refill:
-		case <-ctx.Done():
-			return 0, fmt.Errorf("allocate producer id: %w", context.Cause(ctx))
-		}
-		id, err := p.takeFromNewBlock(ctx)
-		p.refill <- struct{}{}
-		return id, err
+	if id, ok := p.take(); ok {
+		return id, nil
 	}
+	select {
+	case <-p.refill:
+	case <-ctx.Done():
+		return 0, fmt.Errorf("allocate producer id: %w", context.Cause(ctx))
+	}
+	id, err := p.takeFromNewBlock(ctx)
+	p.refill <- struct{}{}
+	return id, err
 }
 
 func (p *ProducerIDs) take() (int64, bool) {
