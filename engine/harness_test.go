@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -132,7 +133,7 @@ func testOptions(t testing.TB, dir string) Options {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	fsys, err := diskio.Open(dir, diskio.Options{Backend: diskio.BackendPosix})
+	fsys, err := diskio.Open(dir, diskio.Options{Backend: cmp.Or(os.Getenv("MILLRACE_TEST_BACKEND"), diskio.BackendAuto)})
 	if err != nil {
 		t.Fatal(err)
 	}
