@@ -34,7 +34,7 @@ func (sh *Shard) OffsetForTimestamp(ts int64) (offset, timestamp int64, epoch in
 }
 
 // MaxTimestamp finds the first record that has the largest timestamp of all in [log start, high watermark).
-// found is false in an empty log. It blocks.
+// found is false where no record has a time. It blocks.
 func (sh *Shard) MaxTimestamp() (offset, timestamp int64, epoch int32, found bool, err error) {
 	if err := sh.unusable(); err != nil {
 		return -1, -1, -1, false, err
@@ -57,8 +57,8 @@ func (sh *Shard) MaxTimestamp() (offset, timestamp int64, epoch int32, found boo
 			best = search
 		}
 	}
-	if !best.found {
-		return -1, -1, -1, false, nil
+	if !best.found || best.timestamp < 0 {
+		return -1, -1, -1, false, nil // -1 is no time
 	}
 	return best.offset, best.timestamp, best.epoch, true, nil
 }
