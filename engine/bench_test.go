@@ -1,7 +1,9 @@
 package engine
 
 import (
-	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -144,7 +146,7 @@ func BenchmarkOpen(b *testing.B) {
 	s.sink.wait(b, shards)
 	touched := time.Since(start)
 	s.Close()
-	b.Log(fmt.Sprintf("%d shards made in %v, touched in %v, closed in %v", shards, made, touched, time.Since(start)))
+	b.Logf("%d shards made in %v, touched in %v, closed in %v", shards, made, touched, time.Since(start))
 	b.ResetTimer()
 	for range b.N {
 		again := openTest(b, o)
@@ -152,4 +154,44 @@ func BenchmarkOpen(b *testing.B) {
 		again.Close()
 		b.StartTimer()
 	}
+}
+
+// BenchmarkOpenEmpty opens a directory that does not exist yet.
+func BenchmarkOpenEmpty(b *testing.B) {
+	root := b.TempDir()
+	o := testOptions(b, root)
+	for i := range b.N {
+		o.Dir = filepath.Join(root, strconv.Itoa(i))
+		s := openTest(b, o)
+		b.StopTimer()
+		s.Close()
+		b.StartTimer()
+	}
+}
+
+// TestMemory tells what an idle store and a crowd of producers cost; the limits are generous.
+func TestMemory(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	s := openTest(t, testOptions(t, t.TempDir()))
+	idle := heap() - before
+	for i := range 10_000 {
+		s.shard(i, ShardConfig{})
+	}
+	shards := heap() - before - idle
+	d := producerDriver{t: t}
+	for i := range int64(200_000) {
+		d.want(i, 0, 0, 1, i, false, nil)
+	}
+	producers := heap() - before - idle - shards
+	t.Logf("idle store %d KiB, shard without files %d bytes, producer %d bytes", idle>>10, shards/10_000, producers/200_000)
+	if idle > 16<<20 || shards/10_000 > 3<<10 || producers/200_000 > 400 {
+		t.Errorf("idle store %d bytes, 10,000 shards %d, 200,000 producers %d", idle, shards, producers)
+	}
+	runtime.KeepAlive(d)
 }

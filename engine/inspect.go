@@ -57,7 +57,7 @@ func (d *Damage) Error() string {
 func (d *Damage) Unwrap() error { return d.Err }
 
 // Visitor is told what Inspect finds, in order of directories, segments and positions. Fields may be nil. An
-// error that one returns ends the inspection; SkipShard and SkipSegment go on with the next. Slices in
+// error that one returns ends the inspection; ErrSkipShard and ErrSkipSegment go on with the next. Slices in
 // headers and records are valid during the call only.
 type Visitor struct {
 	Shard   func(*ShardInfo) error
@@ -73,8 +73,8 @@ type Visitor struct {
 
 // What a Visitor may return to go on.
 var (
-	SkipShard   = errors.New("skip this shard")
-	SkipSegment = errors.New("skip this segment")
+	ErrSkipShard   = errors.New("skip this shard")
+	ErrSkipSegment = errors.New("skip this segment")
 )
 
 // Inspect reads the shards of a data directory, whether a broker runs on it or not: it takes no lock, does
@@ -132,14 +132,14 @@ func inspectShard(dir string, id model.ShardID, fsys diskio.FS, v *Visitor) erro
 	segments = visible(segments)
 	info.Segments = len(segments)
 	if v.Shard != nil {
-		if err := v.Shard(&info); errors.Is(err, SkipShard) {
+		if err := v.Shard(&info); errors.Is(err, ErrSkipShard) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 	}
 	for i, s := range segments {
-		if err := inspectSegment(s, &info, i == len(segments)-1, fsys, v); errors.Is(err, SkipShard) {
+		if err := inspectSegment(s, &info, i == len(segments)-1, fsys, v); errors.Is(err, ErrSkipShard) {
 			return nil
 		} else if err != nil {
 			return err
@@ -186,7 +186,7 @@ func inspectSegment(s *SegmentInfo, shard *ShardInfo, last bool, fsys diskio.FS,
 		return v.damage(&Damage{Path: s.Path, Offset: -1, Err: err})
 	}
 	if v.Segment != nil {
-		if err := v.Segment(s); errors.Is(err, SkipSegment) {
+		if err := v.Segment(s); errors.Is(err, ErrSkipSegment) {
 			return nil
 		} else if err != nil {
 			return err
@@ -194,7 +194,7 @@ func inspectSegment(s *SegmentInfo, shard *ShardInfo, last bool, fsys diskio.FS,
 	}
 	w := segmentWalk{info: s, file: f, last: last, start: shard.LogStart, visitor: v, epoch: math.MinInt32}
 	for !w.done {
-		if err := w.step(); errors.Is(err, SkipSegment) {
+		if err := w.step(); errors.Is(err, ErrSkipSegment) {
 			break
 		} else if err != nil {
 			return err

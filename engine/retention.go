@@ -72,7 +72,6 @@ func (sh *Shard) retain(now int64, byAge bool) error {
 	start := sh.logStart.Load()
 	if !active.empty() && (expired(active) || active.next.Load() <= start) {
 		sh.rollAndWait()
-		list = sh.list.Load()
 	}
 	sh.maintain.Lock()
 	defer sh.maintain.Unlock()

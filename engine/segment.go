@@ -124,14 +124,6 @@ func (l *segmentList) active() *segment {
 	return l.segments[len(l.segments)-1]
 }
 
-// header describes the segment for its file.
-func (s *segment) header() segmentHeader {
-	return segmentHeader{
-		Shard: s.shard.id, Number: s.number, Generation: s.generation, BaseOffset: s.base,
-		LeaderEpoch: s.epoch, Created: s.created,
-	}
-}
-
 // indexAppend notes an append at a position in the index and in the segment's largest timestamp. b is the
 // stored append.
 func (s *segment) indexAppend(e *entry, b []byte, position int64) {
