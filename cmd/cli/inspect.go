@@ -123,7 +123,7 @@ func (i *inspection) print(object any, format string, args ...any) error {
 func (i *inspection) shard(s *engine.ShardInfo) error {
 	if len(i.flags.topics) > 0 && !slices.Contains(i.flags.topics, s.Topic) ||
 		len(i.flags.partitions) > 0 && !slices.Contains(i.flags.partitions, s.ID.Partition) {
-		return engine.SkipShard
+		return engine.ErrSkipShard
 	}
 	i.topic = s.Topic
 	i.total.Shards++
