@@ -1,4 +1,4 @@
-# Targets: build run test race lint fuzz bench docs test-clients clean. Go and make are all that test needs
+# Targets: build run test test-backends race lint fuzz bench docs test-clients clean. Go and make are all that test needs
 # of its own; the client runs of bench/clients install what they need under ~/.cache.
 
 GO         ?= go
@@ -11,7 +11,7 @@ BENCHTIME  ?= 1s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 HOT        := ./perf/... ./diskio/... ./netio/... ./engine/... ./kafka/...
 
-.PHONY: build run test test-go test-e2e race lint fuzz bench docs test-clients clean
+.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench docs test-clients clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
@@ -28,6 +28,10 @@ test-go:
 
 test-e2e: build
 	@if [ -x bench/clients/e2e/run.sh ]; then MILLRACE=$(CURDIR)/bin/millrace bench/clients/e2e/run.sh; fi
+
+# Both disk backends, on this host's file system and on XFS; needs root for the loop device.
+test-backends:
+	CGO_ENABLED=0 .ci/test-backends
 
 race:
 	CGO_ENABLED=1 $(GO) test -race ./...

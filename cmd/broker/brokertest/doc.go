@@ -5,4 +5,5 @@
 // with MILLRACE_TEST_BROKER=host:port no process is started, and a test that needs settings, a restart or a
 // kill skips with the reason. MILLRACE_TEST_BROKER_SETTINGS=key=value,... names the settings with which that
 // broker was started, so that tests which ask for just these run.
+// MILLRACE_TEST_BACKEND=ring|posix forces the disk backend of the brokers that are started.
 package brokertest

@@ -162,6 +162,9 @@ func (b *Broker) launch(binary string) error {
 	if b.settings["listeners"] == "" {
 		args = append(args, "--listen", b.Addr)
 	}
+	if backend := os.Getenv("MILLRACE_TEST_BACKEND"); backend != "" && b.settings["millrace.io.backend"] == "" {
+		args = append(args, "--set", "millrace.io.backend="+backend)
+	}
 	for key, value := range b.settings {
 		args = append(args, "--set", key+"="+value)
 	}
