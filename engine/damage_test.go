@@ -329,3 +329,47 @@ func TestInspectFindsDamage(t *testing.T) {
 		t.Fatalf("an unfinished append counts as damage: %v", damages)
 	}
 }
+
+// The index store is damaged while the broker runs: nothing ends, reads find everything, and the next start
+// makes the store again.
+func TestK05IndexStoreDamagedInUse(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	s := openTest(t, o)
+	sh := s.shard(1, ShardConfig{})
+	for i := range 300 {
+		s.append(sh, batchOf(20, 1000, int64(i)))
+	}
+	s.indexer.flush()
+	if err := s.index.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(o.Dir, indexDirName, "*.sst"))
+	if len(files) == 0 {
+		t.Fatal("no tables")
+	}
+	for _, path := range files {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(make([]byte, 100), 20); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	sh.active.index.unload()
+	wantValues(t, sh, 0, 6000)
+	if !s.index.damaged.Load() {
+		t.Error("the damage was not met")
+	}
+	kill(s)
+	again := openTest(t, o)
+	if again.Clean() {
+		t.Error("taken for a clean stop")
+	}
+	wantValues(t, again.shard(1, ShardConfig{}), 0, 6000)
+	again.Close()
+	if !openTest(t, o).Clean() {
+		t.Error("not well again")
+	}
+}

@@ -2,12 +2,15 @@ package engine
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"millrace/engine/model"
 )
@@ -16,7 +19,11 @@ import (
 // cache must be a multiple of it, for memtables count against it.
 const memTableBytes = 2 << 20
 
-const indexDirName = "index"
+const (
+	indexDirName = "index"
+	// indexDamagedName is a file that tells the next start not to trust the index store.
+	indexDamagedName = "index.damaged"
+)
 
 // indexStore is the data directory's one Pebble: sparse indexes, checkpoints, segments, log starts and
 // producers of all shards.
@@ -27,14 +34,17 @@ type indexStore struct {
 	log   *slog.Logger
 	// failure is what froze it.
 	failure atomic.Pointer[error]
+	damaged atomic.Bool // Pebble met damage
 }
 
 // openIndexStore opens the store. Where it is damaged it is set aside, and fresh tells that everything has
 // to be found again from the segments.
 func openIndexStore(o *Options, onFail func(error)) (x *indexStore, fresh bool, err error) {
 	dir := filepath.Join(o.Dir, indexDirName)
-	x, err = tryIndexStore(o, dir, onFail)
-	if err == nil {
+	marker := filepath.Join(o.Dir, indexDamagedName)
+	if _, statErr := o.IndexFS.Stat(marker); statErr == nil {
+		err = fmt.Errorf("%w: found damaged while it was in use", ErrCorrupt)
+	} else if x, err = tryIndexStore(o, dir, onFail); err == nil {
 		return x, false, nil
 	}
 	aside := fmt.Sprintf("%s.damaged-%d", dir, o.Now().UnixMilli())
@@ -43,8 +53,13 @@ func openIndexStore(o *Options, onFail func(error)) (x *indexStore, fresh bool, 
 	if err := o.IndexFS.Rename(dir, aside); err != nil {
 		return nil, false, fmt.Errorf("set index store %s aside: %w", dir, err)
 	}
-	x, err = tryIndexStore(o, dir, onFail)
-	return x, true, err
+	if x, err = tryIndexStore(o, dir, onFail); err != nil {
+		return nil, true, err
+	}
+	if err := o.IndexFS.Remove(marker); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		o.Logger.Warn("mark of a damaged index store cannot be removed", "path", marker, "err", err)
+	}
+	return x, true, nil
 }
 
 func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, err error) {
@@ -72,6 +87,7 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 		FormatMajorVersion:          pebble.FormatNewest,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		Logger:                      indexLogger{o.Logger},
+		EventListener:               &pebble.EventListener{DataCorruption: x.corrupt(o)},
 		DisableTableStats:           true,
 	})
 	if err != nil {
@@ -82,6 +98,25 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 		return nil, *p
 	}
 	return x, nil
+}
+
+// corrupt returns what is done where Pebble meets damage in its files: reads of index entries fall back to
+// scans of segments, and the next start makes the whole store again.
+func (x *indexStore) corrupt(o *Options) func(pebble.DataCorruptionInfo) {
+	return func(info pebble.DataCorruptionInfo) {
+		if x.damaged.Swap(true) {
+			return
+		}
+		o.Logger.Error("index store is damaged: the next start makes it again from the segments", "dir", x.dir,
+			"path", info.Path, "err", info.Details)
+		f, err := o.IndexFS.Create(filepath.Join(o.Dir, indexDamagedName), vfs.WriteCategoryUnspecified)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			o.Logger.Warn("mark of a damaged index store cannot be made", "err", err)
+		}
+	}
 }
 
 // indexLogger passes on what Pebble says. What it calls fatal does not end the process: the fence has seen
