@@ -46,8 +46,12 @@ type produceSlot struct {
 
 // produce starts a Produce request.
 func (l *loop) produce(e *exchange) {
-	if !checkProduce(wireReader{b: e.body, flexible: e.flexible()}, e.version) {
+	partitions, whole := checkProduce(wireReader{b: e.body, flexible: e.flexible()}, e.version)
+	if !whole {
 		l.closeConn(e, "malformed Produce request")
+		return
+	}
+	if partitions > wideRequest && !l.afford(e, int64(partitions)*producedPartitionBytes) {
 		return
 	}
 	r := wireReader{b: e.body, flexible: e.flexible()}
@@ -70,8 +74,12 @@ func (l *loop) produce(e *exchange) {
 	}
 }
 
-// checkProduce tells whether a request is whole.
-func checkProduce(r wireReader, version int16) bool {
+// producedPartitionBytes is about what a partition of a request takes: its slot, its place in the answer, and
+// the message of an error.
+const producedPartitionBytes = 256
+
+// checkProduce tells whether a request is whole, and how many partitions it has.
+func checkProduce(r wireReader, version int16) (partitions int, whole bool) {
 	r.string()
 	r.int16()
 	r.int32()
@@ -79,9 +87,11 @@ func checkProduce(r wireReader, version int16) bool {
 		if version >= 13 {
 			r.take(len(model.TopicID{}))
 		} else if _, ok := r.string(); !ok {
-			return false
+			return 0, false
 		}
-		for range r.array(1) {
+		n := r.array(6)
+		partitions += n + 1 // an empty topic takes something, too
+		for range n {
 			r.int32()
 			r.bytes()
 			r.tags(nil)
@@ -89,7 +99,7 @@ func checkProduce(r wireReader, version int16) bool {
 		r.tags(nil)
 	}
 	r.tags(nil)
-	return !r.bad
+	return partitions, !r.bad
 }
 
 // produceTopic appends what one topic was sent. With a refusal every partition gets it and nothing is
@@ -180,13 +190,25 @@ func (l *loop) submit(e *exchange, shard *engine.Shard, view *topicView, records
 		l.decoder.Header(&a.Header)
 		err = shard.Submit(a, l.decoder)
 	}
+	stored := int64(0)
+	if err == nil && batch.Codec() != model.CodecNone {
+		stored = int64(l.decoder.DecodedBytes())
+	}
 	l.decoder.Close()
 	l.charging = nil
+	// What was decompressed waits for the disk now. Where it does not fit, nothing more will be taken anyway.
+	e.Charge(stored)
 	return err
 }
 
-// charge counts what the decoder takes against the bytes in flight, until its request is answered.
-func (l *loop) charge(bytes int64) bool { return bytes <= 0 || l.charging.Charge(bytes) }
+// charge counts what the decoder takes against the bytes in flight while it has it.
+func (l *loop) charge(bytes int64) bool {
+	if bytes < 0 {
+		l.charging.Uncharge(-bytes)
+		return true
+	}
+	return l.charging.Charge(bytes)
+}
 
 // appended takes an append that its shard is done with.
 func (l *loop) appended(a *engine.Append) {

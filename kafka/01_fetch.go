@@ -70,9 +70,13 @@ type fetchSlot struct {
 func (l *loop) fetch(e *exchange) {
 	f := l.newFetch(e)
 	r := wireReader{b: e.body, flexible: e.flexible()}
-	if !l.parseFetch(f, &r) {
+	switch l.parseFetch(f, &r) {
+	case fetchMalformed:
 		l.freeFetch(f)
 		l.closeConn(e, "malformed Fetch request")
+		return
+	case fetchNotNow:
+		l.freeFetch(f)
 		return
 	}
 	if f.code != codeNone {
@@ -84,6 +88,9 @@ func (l *loop) fetch(e *exchange) {
 
 // attempt answers f with what there is, lets a worker do it, or lets it wait.
 func (l *loop) attempt(f *fetchRequest) {
+	if l.stalls(f) {
+		return
+	}
 	total, failed := l.resolve(f)
 	ready, outOfReach := f.plan(false)
 	total += ready
@@ -91,7 +98,7 @@ func (l *loop) attempt(f *fetchRequest) {
 	switch {
 	case outOfReach:
 		l.fetchOnWorker(f)
-	case failed || total >= f.minBytes || f.maxWait <= 0 || waited || len(f.slots) == 0:
+	case failed || total >= f.minBytes || f.maxWait <= 0 || waited || len(f.slots) == 0 || !l.mayPoll(f):
 		if total > loopReplyMax || f.compresses() {
 			l.fetchOnWorker(f)
 			return

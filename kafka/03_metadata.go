@@ -31,6 +31,15 @@ func (s *Server) metadata(r *request) kmsg.Response {
 		created = s.autoCreate(r, missingTopics(s.image(), req))
 	}
 	image := s.image()
+	partitions := 0
+	if all {
+		partitions = partitionsOfAll(image)
+	} else {
+		partitions = partitionsAskedFor(image, req)
+	}
+	if !r.describes(s, partitions) {
+		return nil
+	}
 	for _, e := range s.endpointsOf(image, r.listener) {
 		b := kmsg.NewMetadataResponseBroker()
 		b.NodeID, b.Host, b.Port, b.Rack = e.node, e.host, e.port, textOrNull(e.rack)

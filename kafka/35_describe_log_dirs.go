@@ -24,6 +24,9 @@ func (s *Server) describeLogDirs(r *request) kmsg.Response {
 	}
 	image := s.image()
 	if req.Topics == nil {
+		if !r.describes(s, partitionsOfAll(image)) {
+			return nil
+		}
 		image.Topics(func(t *cluster.Topic) bool {
 			out := kmsg.NewDescribeLogDirsResponseDirTopic()
 			out.Topic = t.Name

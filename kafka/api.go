@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/netio"
 )
 
 // Keys that the core treats apart.
@@ -46,6 +48,10 @@ type request struct {
 	listener string // name of the listener that the connection came in by
 	remote   string // host:port of the peer
 	body     kmsg.Request
+
+	conn   *netio.Conn // of which a worker may ask how much waits for slow readers; nil in tests
+	wide   int         // partitions of the answer, as counted in Server.wide
+	reason string      // why a nil response is one
 }
 
 // apis lists every API that is answered. An API is listed only when it is complete for its range.

@@ -10,14 +10,16 @@ const clientIDStart = 10
 
 // conn is what the handler keeps for a connection. It belongs to the connection's loop.
 type conn struct {
-	net     *netio.Conn
-	loop    *loop
-	open    int         // exchanges that were started and are not finished
-	alone   bool        // the one that is open runs on a worker: those behind it wait
-	queue   []*exchange // wait for their turn; netio bounds how many
-	pumping bool
-	hurried bool          // the peer sends no more: nothing waits
-	polls   *fetchRequest // long polls of this connection, a list by fetchRequest.connNext
+	net      *netio.Conn
+	loop     *loop
+	open     int         // exchanges that were started and are not finished
+	alone    bool        // the one that is open runs on a worker: those behind it wait
+	queue    []*exchange // wait for their turn; netio bounds how many
+	pumping  bool
+	hurried  bool            // the peer sends no more: nothing waits
+	fetching bool            // a worker makes a reply
+	stalled  []*fetchRequest // wait until the peer has read more
+	polls    *fetchRequest   // long polls of this connection, a list by fetchRequest.connNext
 }
 
 // exchange is a netio exchange with its parsed header. Exchanges are pooled per loop.
@@ -43,6 +45,13 @@ func (e *exchange) retain() {
 	e.Retain()
 	e.body = e.Frame[len(e.Frame)-body:]
 	e.clientID = e.Frame[clientIDStart : clientIDStart+client]
+}
+
+// forget gives the request's bytes back before it is answered.
+func (e *exchange) forget() {
+	e.body, e.clientID = nil, nil
+	e.retained = false
+	e.Forget()
 }
 
 // flexible tells whether the request's version has compact types and tagged fields.
@@ -80,6 +89,11 @@ func (c *conn) finished(e *exchange) {
 		c.alone = false
 	}
 	c.loop.freeExchange(e)
+	c.pump()
+}
+
+// pump starts what waits for its turn and has it.
+func (c *conn) pump() {
 	if c.pumping {
 		return
 	}
@@ -117,6 +131,7 @@ func (c *conn) closed() {
 		c.loop.freeExchange(e)
 	}
 	c.queue = nil
+	c.dropStalled()
 	for c.polls != nil {
 		c.loop.abandon(c.polls)
 	}

@@ -10,9 +10,22 @@ import (
 // maxWaitMax bounds the wait that a client may ask for; beyond it the answer comes early.
 const maxWaitMax = 24 * time.Hour
 
-// parseFetch reads a Fetch request into f and brings its session up to date. false: the request is not
-// whole. A fault of the session is left in f.code.
-func (l *loop) parseFetch(f *fetchRequest, r *wireReader) bool {
+// fetchParsed is what became of reading a request.
+type fetchParsed uint8
+
+const (
+	fetchReady     fetchParsed = iota
+	fetchMalformed             // the request is not whole
+	fetchNotNow                // it is too large, and was closed or waits until it fits
+)
+
+// fetchedPartitionBytes is about what a partition of a request takes: its slot, its place among those that were
+// seen, in the session, and in the answer.
+const fetchedPartitionBytes = 640
+
+// parseFetch reads a Fetch request into f and brings its session up to date. A fault of the session is left in
+// f.code.
+func (l *loop) parseFetch(f *fetchRequest, r *wireReader) fetchParsed {
 	version := f.e.version
 	f.usesIDs = version >= 13
 	if version < 15 {
@@ -27,25 +40,30 @@ func (l *loop) parseFetch(f *fetchRequest, r *wireReader) bool {
 		id, epoch = r.int32(), r.int32()
 	}
 	topics := *r
-	if !checkFetch(r, version) {
-		return false
+	partitions, whole := checkFetch(r, version)
+	if !whole {
+		return fetchMalformed
+	}
+	if partitions += l.server.sessions.Follows(id); partitions > wideRequest &&
+		!l.afford(f.e, int64(partitions)*fetchedPartitionBytes) {
+		return fetchNotNow
 	}
 	l.openSession(f, &topics, id, epoch)
-	return true
+	return fetchReady
 }
 
-// checkFetch tells whether the request is whole from its topics on.
-func checkFetch(r *wireReader, version int16) bool {
+// checkFetch tells whether the request is whole from its topics on, and how many partitions it names.
+func checkFetch(r *wireReader, version int16) (partitions int, whole bool) {
 	ok := true
-	eachFetched(r, version, func([]byte, model.TopicID, fetchedPartition) {}, &ok)
+	eachFetched(r, version, func([]byte, model.TopicID, fetchedPartition) { partitions++ }, &ok)
 	if version >= 7 {
-		eachForgotten(r, version, func([]byte, model.TopicID, int32) {}, &ok)
+		eachForgotten(r, version, func([]byte, model.TopicID, int32) { partitions++ }, &ok)
 	}
 	if version >= 11 {
 		r.string() // rack
 	}
 	r.tags(nil)
-	return ok && !r.bad
+	return partitions, ok && !r.bad
 }
 
 // fetchedPartition is one partition as the request names it.
@@ -126,13 +144,20 @@ func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32)
 		return
 	}
 	defer s.Unlock()
-	ok := true
+	ok, full := true, false
 	eachFetched(topics, f.e.version, func(name []byte, id model.TopicID, p fetchedPartition) {
-		s.Put(name, id, p.index, p.offset, p.maxBytes, p.leaderEpoch, p.lastFetchedEpoch)
+		if s.Put(name, id, p.index, p.offset, p.maxBytes, p.leaderEpoch, p.lastFetchedEpoch) == nil {
+			full = true
+		}
 	}, &ok)
 	eachForgotten(topics, f.e.version, s.Forget, &ok)
+	if full { // the client begins again, without a session
+		sessions.Close(s.ID)
+		f.code = codeFetchSessionIDNotFound
+		return
+	}
 	if len(s.Partitions()) == 0 {
-		sessions.Close(id)
+		sessions.Close(s.ID)
 		f.full = true
 		return
 	}
@@ -143,6 +168,10 @@ func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32)
 		slot := &f.slots[len(f.slots)-1]
 		slot.known = p
 		if !f.usesIDs {
+			if n := len(f.slots) - 1; n > 0 && f.slots[n-1].known.Name == p.Name {
+				slot.nameFrom, slot.nameTo = f.slots[n-1].nameFrom, f.slots[n-1].nameTo
+				continue
+			}
 			slot.nameFrom = len(f.names)
 			f.names = append(f.names, p.Name...)
 			slot.nameTo = len(f.names)
@@ -161,12 +190,22 @@ func (l *loop) createSession(f *fetchRequest, now int64) {
 	for i := range f.slots {
 		t := &f.slots[i]
 		t.known = s.Put(f.name(t), t.topic, t.partition, t.offset, int32(t.maxBytes), t.leaderEpoch, t.lastFetchedEpoch)
+		if t.known == nil { // too many: go on without a session
+			l.server.sessions.Close(s.ID)
+			for j := range f.slots[:i] {
+				f.slots[j].known = nil
+			}
+			return
+		}
 	}
 	f.session, f.sessionID = s, s.ID
 }
 
 // fillSlots takes the partitions of the request itself; of a partition that is named twice the last counts.
 func (l *loop) fillSlots(f *fetchRequest, topics *wireReader) {
+	if len(l.seen) > wideRequest { // clearing a map takes as long as it ever was
+		l.seen = make(map[fetchsession.Key]int)
+	}
 	clear(l.seen)
 	ok := true
 	name, nameFrom := []byte(nil), 0

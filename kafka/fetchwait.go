@@ -8,13 +8,25 @@ import (
 	"millrace/netio"
 )
 
+// Long polls hold their slots for as long as they wait. A wide one is answered at once where many wait already.
+const (
+	pollSlotsMax  = 1 << 18
+	pollSlotsFree = 16 // a poll of so few may always wait: the exchanges of its connection bound them
+)
+
+// mayPoll tells whether f may wait.
+func (l *loop) mayPoll(f *fetchRequest) bool {
+	return len(f.slots) <= pollSlotsFree || l.pollSlots+len(f.slots) <= pollSlotsMax
+}
+
 // poll lets f wait until one of its partitions changes or its time is over.
 func (l *loop) poll(f *fetchRequest) {
 	if f.deadline == 0 {
 		f.deadline = l.now() + int64(f.maxWait)
-		f.e.retain()
+		f.e.forget() // it was read: what is left of it are the slots
 		l.server.metrics.FetchesWaited.Add(1)
 	}
+	l.pollSlots += len(f.slots)
 	l.keys = l.keys[:0]
 	for i := range f.slots {
 		if sh := f.slots[i].shard; sh != nil {
@@ -44,6 +56,7 @@ func (l *loop) poll(f *fetchRequest) {
 // unpoll ends the wait of f.
 func (l *loop) unpoll(f *fetchRequest) {
 	l.polls.Remove(&f.wait)
+	l.pollSlots -= len(f.slots)
 	if f.connPrev != nil {
 		f.connPrev.connNext = f.connNext
 	} else {
@@ -71,7 +84,7 @@ func (l *loop) abandon(f *fetchRequest) {
 
 // fetchOnWorker lets a worker read what is not resident, compress, or encode what is large.
 func (l *loop) fetchOnWorker(f *fetchRequest) {
-	f.e.retain()
+	f.e.conn.fetching = true
 	l.server.metrics.FetchesBlocking.Add(1)
 	l.chargeReply(f, f.askedBytes())
 	l.server.workers.run(f.runOnWorker)
@@ -108,7 +121,13 @@ func (f *fetchRequest) runOnWorker() {
 
 // RunOnLoop sends what a worker made.
 func (f *fetchRequest) RunOnLoop(*netio.Loop) {
+	c := f.e.conn
+	c.fetching = false
 	f.loop.sendFetch(f, f.reply)
+	if len(c.stalled) > 0 {
+		f.loop.retryStalled()
+		f.loop.armTimer()
+	}
 }
 
 // codecOf is the codec, and its level, that a topic's records are fetched with.

@@ -13,7 +13,8 @@ import (
 	"millrace/netio"
 )
 
-// admissionRetry is how often requests that did not fit into the bytes in flight are tried again.
+// admissionRetry is how often requests are tried again that did not fit into the bytes in flight, or that wait
+// for their peer to read.
 const admissionRetry = 5 * time.Millisecond
 
 // loop is the handler's side of one event loop. All but the inbox belongs to the loop's goroutine.
@@ -33,7 +34,9 @@ type loop struct {
 	lastImage     *cluster.Image
 	brokerConfigs uint64 // sum of the versions of the dynamic broker configs in lastImage
 	polls         *purgatory.Set[*engine.Shard]
-	waiting       []*exchange // worker requests that did not fit yet
+	stalled       []*conn     // with fetches that wait for their peers
+	pollSlots     int         // of all of them
+	waiting       []*exchange // requests that did not fit yet
 	timerAt       int64       // when the loop's timer is set to, 0: not set
 	woken         []*purgatory.Wait[*engine.Shard]
 	keys          []*engine.Shard
@@ -130,13 +133,14 @@ func (l *loop) onTimer() {
 		l.retryPoll(w.Owner.(*fetchRequest))
 	}
 	l.retryAdmission()
+	l.retryStalled()
 	l.armTimer()
 }
 
 // armTimer sets the loop's timer to the earliest thing that is due.
 func (l *loop) armTimer() {
 	at, ok := l.polls.Next()
-	if len(l.waiting) > 0 {
+	if len(l.waiting) > 0 || len(l.stalled) > 0 {
 		if retry := l.now() + int64(admissionRetry); !ok || retry < at {
 			at, ok = retry, true
 		}

@@ -31,7 +31,8 @@ type Server struct {
 	metrics  Metrics
 
 	resolved    atomic.Pointer[resolvedSettings]
-	encoders    sync.Pool     // of *fetchEncoder, for workers
+	encoders    sync.Pool // of *fetchEncoder, for workers
+	wide        wideReplies
 	compressing chan struct{} // one place for each worker that may compress now
 
 	refusedLogged atomic.Int64 // second in which a refusal was logged last
@@ -47,6 +48,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{o: o, started: time.Now(), ctx: ctx, cancel: cancel,
 		sessions: fetchsession.NewCache(o.Config.FetchSessionSlots)}
 	s.workers.max = o.Workers
+	s.wide.free.L = &s.wide.mu
 	s.compressing = make(chan struct{}, compressorsMax())
 	s.encoders.New = func() any {
 		c := new(fetchEncoder)

@@ -78,6 +78,43 @@ func (l *loop) admit(e *exchange) {
 	l.work(e)
 }
 
+// wideRequest is the number of partitions from which on a Produce or Fetch is counted beyond its frame: below,
+// what is kept of each is small beside the rest.
+const wideRequest = 4096
+
+// afford counts what a request that runs on the loop takes beside its frame. It returns false when the request
+// is not to go on: it can never fit and was closed, or it does not fit now and will be started again.
+func (l *loop) afford(e *exchange, bytes int64) bool {
+	switch {
+	case e.charged > 0:
+		return true // it has waited for it
+	case bytes > l.server.o.Config.QueuedRequestBytesMax/2:
+		l.closeConn(e, "request would take too much memory")
+		return false
+	}
+	e.charged = bytes
+	if len(l.waiting) == 0 && e.Charge(bytes) {
+		return true
+	}
+	e.retain()
+	e.conn.alone = true // those behind it stay behind it
+	l.waiting = append(l.waiting, e)
+	l.armTimer()
+	return false
+}
+
+// resume starts a request whose bytes were granted.
+func (l *loop) resume(e *exchange) {
+	if e.api.class == onWorker {
+		l.work(e)
+		return
+	}
+	c := e.conn
+	c.alone = false
+	e.api.start(l, e)
+	c.pump()
+}
+
 func (l *loop) retryAdmission() {
 	for len(l.waiting) > 0 {
 		e := l.waiting[0]
@@ -90,7 +127,7 @@ func (l *loop) retryAdmission() {
 			return
 		}
 		l.waiting = l.waiting[1:]
-		l.work(e)
+		l.resume(e)
 	}
 	l.waiting = nil
 }
@@ -106,7 +143,7 @@ type job struct {
 func (l *loop) work(e *exchange) {
 	j := &job{loop: l, e: e}
 	r := &request{ctx: l.server.ctx, key: e.api.key, version: e.version, clientID: string(e.clientID),
-		listener: e.conn.net.Listener(), remote: e.conn.net.RemoteAddress()}
+		conn: e.conn.net, listener: e.conn.net.Listener(), remote: e.conn.net.RemoteAddress()}
 	l.server.workers.run(func() { j.do(r) })
 }
 
@@ -119,8 +156,12 @@ func (j *job) do(r *request) {
 		j.loop.net.Post(j)
 		return
 	}
-	if response := j.e.api.handle(s, r); response != nil {
-		b := s.o.Pool.Get(4096)
+	response := j.e.api.handle(s, r)
+	if r.wide > 0 {
+		defer s.wide.release(r.wide)
+	}
+	if j.reason = r.reason; response != nil {
+		b := s.o.Pool.Get(4096 + r.wide*widePartitionOnWire)
 		b.B = beginReply(b.B, j.e.correlation, j.e.flexible() && r.key != keyApiVersions)
 		b.B = response.AppendTo(b.B)
 		endReply(b.B)

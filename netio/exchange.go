@@ -60,6 +60,31 @@ func (x *Exchange) Charge(n int64) bool {
 	return true
 }
 
+// First tells whether the connection has nothing to send before x is finished: its other exchanges wait for x.
+func (x *Exchange) First() bool { return x.Conn.open.first == x && x.Conn.sending.first == nil }
+
+// Uncharge gives back n bytes that Charge counted.
+func (x *Exchange) Uncharge(n int64) {
+	x.mustBeOpen()
+	if n < 0 || n > x.charge {
+		panic("netio: more bytes uncharged than charged")
+	}
+	x.charge -= n
+	x.Conn.loop.server.budget.release(n)
+}
+
+// Forget gives Frame back before x is finished, and all bytes in flight that x counts: for exchanges that wait
+// long and whose frame was read, so that a few of them do not keep everybody else from being read.
+func (x *Exchange) Forget() {
+	x.mustBeOpen()
+	x.Conn.loop.server.budget.release(x.charge)
+	x.charge = 0
+	x.kept = false
+	if !x.fresh {
+		x.dropFrame()
+	}
+}
+
 // Reply finishes x with a whole frame, its length prefix included, and takes b over. It is sent after the
 // answers of all earlier exchanges of the connection. The bytes of the request are no longer in flight.
 func (x *Exchange) Reply(b *perf.Buffer) {

@@ -34,8 +34,9 @@ const (
 	metaName = "meta"
 )
 
-// poolRetainBytes bounds the idle buffers that are kept for the next burst.
-const poolRetainBytes = 64 << 20
+// poolRetainBytes bounds the idle buffers that are kept for the next burst. The buffer of the largest batch that
+// may be decompressed by default fits beside the small ones: without it each would be garbage of 64 MiB.
+const poolRetainBytes = 96 << 20
 
 // Broker is a running broker.
 type Broker struct {

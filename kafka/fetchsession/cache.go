@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 )
 
 var (
@@ -18,9 +19,18 @@ var (
 // idleMillis is how long a session must be unused before a new one may take its slot (Kafka's constant).
 const idleMillis = 120_000
 
-// Cache holds at most a fixed number of sessions. It is safe for concurrent use.
+const (
+	// partitionsMax bounds the partitions that all sessions follow together, at about 250 bytes each.
+	partitionsMax = 1 << 18
+	// nameBytesMax is the length of the longest topic name there can be; others are not followed.
+	nameBytesMax = 249
+)
+
+// Cache holds at most a fixed number of sessions, which follow a bounded number of partitions together. It is
+// safe for concurrent use.
 type Cache struct {
-	slots int
+	slots   int
+	follows atomic.Int64 // partitions of all sessions
 
 	mu       sync.Mutex
 	sessions map[int32]*Session
@@ -58,7 +68,7 @@ func (c *Cache) Create(nowMillis int64, usesIDs bool) *Session {
 	for c.sessions[id] != nil {
 		id = rand.Int32N(1<<31-1) + 1
 	}
-	s := &Session{ID: id, UsesIDs: usesIDs, epoch: 1, byKey: make(map[Key]*Partition), usedMillis: nowMillis}
+	s := &Session{ID: id, UsesIDs: usesIDs, cache: c, epoch: 1, byKey: make(map[Key]*Partition), usedMillis: nowMillis}
 	c.sessions[id] = s
 	return s
 }
@@ -74,6 +84,7 @@ func (c *Cache) evictLocked(nowMillis int64) bool {
 		return false
 	}
 	delete(c.sessions, oldest.ID)
+	oldest.leave()
 	c.evicted++
 	return true
 }
@@ -106,6 +117,22 @@ func (c *Cache) Continue(nowMillis int64, id, epoch int32, usesIDs bool) (*Sessi
 // Close forgets a session; an unknown id is ignored.
 func (c *Cache) Close(id int32) {
 	c.mu.Lock()
-	delete(c.sessions, id)
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if s := c.sessions[id]; s != nil {
+		delete(c.sessions, id)
+		s.leave()
+	}
+}
+
+// Follows returns how many partitions a session follows; none for an unknown id.
+func (c *Cache) Follows(id int32) int {
+	if id == 0 {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.sessions[id]; s != nil {
+		return int(max(s.follows.Load(), 0))
+	}
+	return 0
 }

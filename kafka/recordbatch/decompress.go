@@ -121,7 +121,7 @@ func (c *decompressors) unzstd(src []byte, s *scratch) error {
 		if int64(len(room)) >= s.max {
 			return s.tooLarge()
 		}
-		if err := s.grow(2 * len(room)); err != nil {
+		if err := s.stretch(2 * len(room)); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func (s *scratch) extend(n int) { s.buffer.B = s.buffer.B[:len(s.buffer.B)+n] }
 func (s *scratch) room(n int) ([]byte, error) {
 	used := len(s.data())
 	n = int(min(int64(n), s.max-int64(used)))
-	if err := s.grow(used + n); err != nil {
+	if err := s.stretch(used + n); err != nil {
 		return nil, err
 	}
 	return s.buffer.B[used : used+n : used+n], nil
@@ -54,6 +54,18 @@ func (s *scratch) spare() ([]byte, error) {
 		size = max(2*size, scratchStepMin)
 	}
 	return s.room(size - used)
+}
+
+// stretch grows to size or, from scratchGuessMax on, to the most that a batch may take: every step on the way
+// there would leave as much behind for the collector, and a batch that large is mostly one that is too large.
+func (s *scratch) stretch(size int) error {
+	if s.buffer != nil && cap(s.buffer.B) >= size {
+		return nil
+	}
+	if size > scratchGuessMax && s.max > int64(size) && s.grow(int(s.max)) == nil {
+		return nil
+	}
+	return s.grow(int(min(int64(size), s.max)))
 }
 
 // grow makes the memory size bytes large or larger and keeps the data.
