@@ -358,3 +358,60 @@ func TestConnectAndReset(t *testing.T) {
 }
 
 func netDial(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, brokertest.Patience) }
+
+// TestPipelinedFetchesAreAllAnsweredToWhoReads: the fetches behind a long poll are answered before it, and their
+// answers wait for its own; none of that may hold the others up for good.
+func TestPipelinedFetchesAreAllAnsweredToWhoReads(t *testing.T) {
+	b := brokertest.Start(t, nil)
+	topic, empty := b.NewTopic(t, 1, nil), b.NewTopic(t, 1, nil)
+	good := brokertest.Dial(t, b.Addr)
+	for range 10 {
+		good.MustProduce(topic, 0, batchOf(strings.Repeat("v", 900_000)))
+	}
+	large := brokertest.FetchRequest(12, 1000, topic, brokertest.FetchFrom{})
+	poll := brokertest.FetchRequest(12, 700, empty, brokertest.FetchFrom{})
+	var pipeline []byte
+	for i := range int32(60) {
+		req := large
+		if i%20 == 0 {
+			req = poll
+		}
+		pipeline = append(pipeline, brokertest.FrameOf(req, 12, i, nil)...)
+	}
+	for _, half := range []bool{false, true} {
+		c := brokertest.Dial(t, b.Addr)
+		c.SendFrame(pipeline)
+		if half {
+			c.NetConn.(*net.TCPConn).CloseWrite()
+		}
+		for i := range int32(60) {
+			resp := c.Receive(large, i).(*kmsg.FetchResponse)
+			if got := len(resp.Topics[0].Partitions[0].RecordBatches); got == 0 && i%20 != 0 {
+				t.Errorf("half-closed %v: reply %d is empty", half, i)
+			}
+		}
+	}
+}
+
+// TestManyPollsOfOneConnectionAreAnsweredAsItReads: one append wakes all long polls of a connection; their
+// answers are not made before its peer takes them.
+func TestManyPollsOfOneConnectionAreAnsweredAsItReads(t *testing.T) {
+	b := brokertest.Start(t, nil)
+	topic := b.NewTopic(t, 1, nil)
+	good := brokertest.Dial(t, b.Addr)
+	good.Alive()
+	w := watchMemory(t, b)
+	c := brokertest.Dial(t, b.Addr)
+	req := brokertest.FetchRequest(12, 60_000, topic, brokertest.FetchFrom{})
+	const polls = 1000
+	for i := range int32(polls) {
+		c.SendFrame(brokertest.FrameOf(req, 12, i, nil))
+	}
+	good.Alive()
+	good.MustProduce(topic, 0, batchOf(strings.Repeat("v", 900_000)))
+	for i := range int32(polls) {
+		resp := c.Receive(req, i).(*kmsg.FetchResponse)
+		want(t, "code", resp.Topics[0].Partitions[0].ErrorCode, errNone)
+	}
+	w.grown("1000 polls woken by 900 kB", 128<<20)
+}
