@@ -92,7 +92,9 @@ func (s *Server) shard(topic model.TopicID, partition int32) *engine.Shard {
 // OnOpen is called by netio.
 func (s *Server) OnOpen(c *netio.Conn) {
 	l := s.loops[c.Loop().Index()]
-	l.net = c.Loop()
+	if l.net == nil { // once: workers read it
+		l.net = c.Loop()
+	}
 	c.State = &conn{net: c, loop: l}
 }
 
