@@ -144,6 +144,10 @@ func (l *loop) work(e *exchange) {
 	j := &job{loop: l, e: e}
 	r := &request{ctx: l.server.ctx, key: e.api.key, version: e.version, clientID: string(e.clientID),
 		conn: e.conn.net, listener: e.conn.net.Listener(), remote: e.conn.net.RemoteAddress()}
+	if r.key == keyApiVersions {
+		j.do(r) // a client begins with it, it costs microseconds, and slow requests must not hold it up
+		return
+	}
 	l.server.workers.run(func() { j.do(r) })
 }
 
