@@ -1,13 +1,26 @@
 #!/usr/bin/env bash
 # The longer matrix of other people's clients.
 #   MILLRACE=BINARY run.sh [matrix run options]            against a broker of its own on localhost:9092; writes docs/clients.md
-#   BROKER=NAME ADDR=HOST:PORT run.sh [options]            against a running broker; only writes results/NAME.json
-# results/apache-kafka.json holds the column of Apache Kafka 4.4. WITH=groups,transactions runs what needs these too.
+#   BROKER=NAME ADDR=HOST:PORT OUT=FILE run.sh [options]   against a running broker, only writes FILE (results/NAME.json)
+# results/apache-kafka.json holds the column of Apache Kafka 4.4. What needs an API that the broker does not advertise is
+# not run; WITH=sasl,acls adds what ApiVersions does not tell.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-"$here/setup/setup.sh" || echo "some clients cannot be set up; their tests are reported as not run"
+[ -n "${OWN_NETWORK:-}" ] || "$here/setup/setup.sh" || echo "some clients cannot be set up; their tests are reported as not run"
+: "${ADDR:-${MILLRACE:?names the broker binary}}"
 cd "$here"
+taken() { (exec 3<>/dev/tcp/127.0.0.1/"$1") 2>/dev/null; }
+if [ -z "${ADDR:-}" ] && taken 9092; then
+  # kafka-go's tests know no other port, and a network namespace has it free. The second address is for resolvers that
+  # look up IPv4 addresses only where there is one beyond loopback.
+  if [ -z "${OWN_NETWORK:-}" ] && unshare -n ip link set lo up 2>/dev/null; then
+    echo "port 9092 is taken: running in a network namespace of its own"
+    OWN_NETWORK=1 exec unshare -n bash -c 'ip link set lo up && ip addr add 192.0.2.1/32 dev lo && exec "$0" "$@"' "$here/run.sh" "$@"
+  fi
+  echo "run.sh: port 9092 is taken, and kafka-go's tests know no other" >&2
+  exit 1
+fi
 bin=$(mktemp -d)
 pid=
 cleanup() {
@@ -17,20 +30,21 @@ cleanup() {
 trap cleanup EXIT
 go build -o "$bin/matrix" ./matrix
 if [ -n "${ADDR:-}" ]; then
-  "$bin/matrix" run -broker "${BROKER:-broker}" -addr "$ADDR" -with "${WITH:-}" -out "results/${BROKER:-broker}.json" "$@"
+  "$bin/matrix" run -broker "${BROKER:-broker}" -addr "$ADDR" -with "${WITH:-}" -out "${OUT:-results/${BROKER:-broker}.json}" "$@"
   exit
 fi
-: "${MILLRACE:?names the broker binary}"
 
 # serve PARTITIONS runs a fresh broker with so many partitions in a topic that is made by asking for it.
 serve() {
-  env -u MILLRACE_CLIENTS_CACHE "$MILLRACE" serve --data-dir "$bin/data-$1" --listen 127.0.0.1:9092 --advertise localhost:9092 --node-id 1 \
-    --set num.partitions="$1" --set millrace.admin.listen=127.0.0.1:9645 >>"$bin/broker.log" 2>&1 &
+  # What begins with MILLRACE_ is a setting to the broker, and an option of this run to us.
+  # shellcheck disable=SC2046
+  env $(compgen -e MILLRACE_ | sed 's/^/-u /') "$MILLRACE" serve --data-dir "$bin/data-$1" --listen 127.0.0.1:9092 --advertise localhost:9092 --node-id 1 \
+    --set num.partitions="$1" --set millrace.admin.listen=127.0.0.1:0 >>"$bin/broker.log" 2>&1 &
   pid=$!
-  for _ in $(seq 200); do
-    if (exec 3<>/dev/tcp/127.0.0.1/9092) 2>/dev/null; then return; fi
+  for _ in $(seq 600); do
     kill -0 "$pid" 2>/dev/null || break
-    sleep 0.05
+    if taken 9092; then return; fi
+    sleep 0.1
   done
   cat "$bin/broker.log" >&2
   exit 1
@@ -46,5 +60,8 @@ serve 4
 stop
 if [ $# -eq 0 ]; then # a part of the tests does not make the table
   "$bin/matrix" join "$bin/four.json" "$bin/one.json" >results/millrace.json
-  "$bin/matrix" table results/millrace.json results/apache-kafka.json >"$root/docs/clients.md"
+  rc=0
+  "$bin/matrix" table results/millrace.json results/apache-kafka.json >"$bin/clients.md" || rc=$?
+  cp "$bin/clients.md" "$root/docs/clients.md"
+  exit $rc # 1 when a test fails without a reason
 fi

@@ -1,21 +1,26 @@
 // Command matrix runs other people's test suites and client scripts against one broker and writes what came out.
 //
 //	matrix run   -broker NAME -addr HOST:PORT [-suites kgo,kafka-go,librdkafka,idempotent,scripts] -out FILE.json
-//	matrix join  FILE.json... > FILE.json          reports of one broker as one
-//	matrix table FILE.json... > docs/clients.md
+//	matrix join  FILE.json... > FILE.json          reports of one broker as one; of two results of a test the later stands
+//	matrix table FILE.json... > docs/clients.md    exits 1 when a test of the first report fails without a reason
 //
-// run wants the broker up, with num.partitions=4 and an advertised address that is ADDR. reasons.txt explains what
-// does not pass, one line each: "SUITE TEST: reason"; without a line there the test's own last words stand.
+// run wants the broker up, with num.partitions=4 and an advertised address that is ADDR, and runs what the APIs that the
+// broker advertises allow. reasons.txt explains what does not pass, one line each: "SUITE TEST: reason".
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Result is the outcome of one test against one broker.
@@ -23,7 +28,7 @@ type Result struct {
 	Suite, Test string
 	Outcome     string // pass, fail, skip, not run
 	Reason      string
-	Needs       string // groups, transactions or "": what the broker must have for it
+	Needs       string // what the broker must have for it (see abilities), or ""
 	Seconds     float64
 }
 
@@ -60,21 +65,29 @@ func run(args []string) error {
 	name := flags.String("broker", "millrace", "name of the broker's column")
 	addr := flags.String("addr", "localhost:9092", "its address")
 	only := flags.String("suites", "", "comma-separated suites, all if empty")
-	needs := flags.String("with", "", "comma-separated abilities of the broker beyond the plain ones: groups, transactions")
-	match := flags.String("match", "", "only tests whose name contains this")
+	with := flags.String("with", "", "comma-separated abilities of the broker that its ApiVersions does not tell: sasl, acls")
+	match := flags.String("match", "", "only tests whose name matches this regular expression")
 	out := flags.String("out", "", "file for the results")
 	dir := flags.String("dir", ".", "this module's directory")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	have := strings.Split(*needs, ",")
+	wanted, err := regexp.Compile(*match)
+	if err != nil {
+		return err
+	}
+	have, err := abilities(*addr)
+	if err != nil {
+		return err
+	}
+	have = append(have, strings.Split(*with, ",")...)
 	report := Report{Broker: *name}
 	for _, suite := range suites(*dir, *addr) {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), suite.name) {
 			continue
 		}
 		for _, test := range suite.tests() {
-			if !strings.Contains(test.name, *match) {
+			if !wanted.MatchString(test.name) {
 				continue
 			}
 			began := time.Now()
@@ -90,6 +103,31 @@ func run(args []string) error {
 		}
 	}
 	return finish(report, *out)
+}
+
+// abilities tells by the APIs that the broker advertises what tests may ask of it.
+func abilities(addr string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	versions, err := kadm.NewClient(client).ApiVersions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := map[int16]string{11: "groups", 24: "transactions", 43: "elections", 45: "reassignments", 49: "quotas", 51: "scram"}
+	var have []string
+	for key, ability := range of {
+		for _, broker := range versions {
+			if _, _, ok := broker.KeyVersions(key); ok {
+				have = append(have, ability)
+			}
+		}
+	}
+	return have, nil
 }
 
 // finish writes the report, and prints the counts by suite.
@@ -132,7 +170,14 @@ func join(paths []string) error {
 		if all.Broker == "" {
 			all.Broker = report.Broker
 		}
-		all.Results = append(all.Results, report.Results...)
+		for _, r := range report.Results {
+			same := func(s Result) bool { return s.Suite == r.Suite && s.Test == r.Test }
+			if i := slices.IndexFunc(all.Results, same); i >= 0 {
+				all.Results[i] = r
+			} else {
+				all.Results = append(all.Results, r)
+			}
+		}
 	}
 	raw, err := json.MarshalIndent(all, "", " ")
 	if err != nil {

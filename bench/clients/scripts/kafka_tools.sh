@@ -23,6 +23,12 @@ got=$(for p in 0 1 2; do
   [ "$n" -gt 0 ] && tool consumer.ConsoleConsumer --bootstrap-server "$addr" --topic "$topic" --partition "$p" --offset earliest --max-messages "$n" --timeout-ms 30000 --formatter-property print.key=true --formatter-property print.headers=true
 done | sort)
 say "console" "$got" "$(seq 1000 | sed 's/.*/h:&\tk&\tv&/' | sort)"
+printf '{"partitions":[{"topic":"%s","partition":0,"offset":1}],"version":1}' "$topic" >"$tmp/delete.json"
+has "delete records" "$(tool DeleteRecordsCommand --bootstrap-server "$addr" --offset-json-file "$tmp/delete.json")" "partition: $topic-0.*low_watermark: 1"
+say "first offset after it" "$(tool GetOffsetShell --bootstrap-server "$addr" --topic-partitions "$topic:0" --time earliest)" "$topic:0:1"
+has "offset by time" "$(tool GetOffsetShell --bootstrap-server "$addr" --topic-partitions "$topic:0" --time 1000)" "^$topic:0:1$"
+node=$(tool BrokerApiVersionsCommand --bootstrap-server "$addr" | grep -o 'id: [0-9]*' | head -n 1 | cut -d' ' -f2)
+has "broker configs" "$(tool ConfigCommand --bootstrap-server "$addr" --describe --entity-type brokers --entity-name "$node" --all)" "num.partitions="
 has "performance" "$(tool ProducerPerformance --topic "$topic" --num-records 20000 --record-size 100 --throughput -1 --command-property bootstrap.servers="$addr")" "20000 records sent"
 has "log dirs" "$(tool LogDirsCommand --bootstrap-server "$addr" --describe --topic-list "$topic")" "\"partition\":\"$topic-0\""
 has "api versions" "$(tool BrokerApiVersionsCommand --bootstrap-server "$addr")" "Produce(0): 0 to 13"
