@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"syscall"
@@ -72,6 +74,13 @@ func TestProduceStalled(t *testing.T) {
 		}
 	}
 	c.cmd.Process.Signal(syscall.SIGSTOP)
+	for !stopped(t, c.cmd.Process.Pid) {
+		select {
+		case <-deadline:
+			t.Fatal("the broker does not stop")
+		default:
+		}
+	}
 	io.WriteString(out, "two\n")
 	out.Close()
 	select {
@@ -84,6 +93,25 @@ func TestProduceStalled(t *testing.T) {
 	}
 	c.cmd.Process.Signal(syscall.SIGCONT)
 	c.end(syscall.SIGTERM)
+}
+
+// stopped tells whether every thread of a process stands still.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("threads of %d: %v, %v", pid, threads, err)
+	}
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			return false // it ended meanwhile
+		}
+		if _, rest, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(rest, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 func TestVersion(t *testing.T) {
