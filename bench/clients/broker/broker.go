@@ -3,6 +3,7 @@ package broker
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-const readyWithin = 20 * time.Second
+const readyWithin = time.Minute
 
 // Process is a broker on fixed loopback ports and a directory that outlives it.
 type Process struct {
@@ -29,21 +30,34 @@ type Process struct {
 // New prepares a broker of the given binary in dir; settings are KEY=VALUE. An empty addr takes a free port.
 func New(binary, dir, addr string, settings ...string) (*Process, error) {
 	p := &Process{Addr: addr, binary: binary, dir: dir, settings: settings}
-	listen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	if p.Addr == "" {
+		listen, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		defer listen.Close()
+		p.Addr = listen.Addr().String()
 	}
-	defer listen.Close()
-	admin, err := net.Listen("tcp", "127.0.0.1:0") // while the other is held, so that the two differ
+	admin, err := freePort() // while the other is held, so that the two differ
 	if err != nil {
 		return nil, err
 	}
 	defer admin.Close()
-	if p.Addr == "" {
-		p.Addr = listen.Addr().String()
-	}
 	p.admin = admin.Addr().String()
 	return p, nil
+}
+
+// freePort listens on a loopback port below those that the kernel gives to outgoing connections: while the broker is
+// down, no client that tries to reach it may be given its port.
+func freePort() (net.Listener, error) {
+	var err error
+	for range 100 {
+		var listen net.Listener
+		if listen, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(20_000))); err == nil {
+			return listen, nil
+		}
+	}
+	return nil, err
 }
 
 // Start runs the broker and returns when it is ready.

@@ -24,8 +24,8 @@ another broker's column:
     BROKER="Apache Kafka 4.4" ADDR=localhost:9092 OUT=results/apache-kafka.json bench/clients/run.sh
 
 The run takes about six minutes on two cores. Where port 9092 is taken it makes a network namespace of its own, if it may.
-Both brokers ran with num.partitions=1 for kafka-go and the scripts, and 4 for the other suites; Apache Kafka as one node
-with every replication factor 1 and group.initial.rebalance.delay.ms=0, without SASL and authorizer.
+kafka-go's tests and the scripts count on num.partitions=1, the other suites on 4. Apache Kafka ran as one node with every
+replication factor 1 and group.initial.rebalance.delay.ms=0, without SASL and authorizer.
 
 | suite | what it is |
 |---|---|
