@@ -1,0 +1,250 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"millrace/bench/proc"
+)
+
+// mournEvery is how often it is looked whether the broker still lives.
+const mournEvery = 250 * time.Millisecond
+
+// Options say what to run.
+type Options struct {
+	Workload  string   // an ID of Workloads
+	Broker    string   // HOST:PORT
+	BrokerPID int      // of the broker's process, when it runs on this host; 0: its usage is not measured
+	Given     []string // names of the settings that Settings overrides, as flags are called
+	Settings  Settings
+	Version   string // of this program, for the result
+	// Progress is called about twice a second from one goroutine; nil: never.
+	Progress func(Status)
+	// DropCaches empties the page cache of the broker's host; nil: this host's, which needs root.
+	DropCaches func() error
+}
+
+// Status is how far a run is.
+type Status struct {
+	Workload, Part string
+	Number, Of     int    // of the part
+	Phase          string // what is done
+	Bytes, Total   int64  // payload so far, and at which the phase ends; 0: the time ends it
+	Elapsed        time.Duration
+	Left           time.Duration // an estimate; negative: none
+	BytesPerSecond float64
+}
+
+// UsageError is a run that makes no sense.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reasons.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// runner is one run.
+type runner struct {
+	*admin
+	options  Options
+	workload *Workload
+	clock    clock
+	process  *proc.Process // nil: not given
+	part     string
+	number   int
+	of       int
+	phase    string
+	files    func() error // drops the page cache
+}
+
+// Run runs a workload and returns its figures. It refuses what makes no sense with a *UsageError before it
+// touches the broker. Topics are deleted when it returns, also when ctx ends.
+func Run(parent context.Context, o Options) (*Result, error) {
+	w := Find(o.Workload)
+	if w == nil {
+		return nil, &UsageError{fmt.Errorf("there is no workload %q", o.Workload)}
+	}
+	parts, err := w.partsWith(o.Given, o.Settings)
+	if err != nil {
+		return nil, &UsageError{err}
+	}
+	r := &runner{options: o, workload: w, clock: clock{time.Now()}, of: len(parts), files: o.DropCaches}
+	if r.files == nil {
+		r.files = dropCaches
+		if w.ID == "F2" {
+			if err := canDropCaches(o.Broker); err != nil {
+				return nil, &UsageError{err}
+			}
+		}
+	}
+	if err := r.open(o); err != nil {
+		return nil, &UsageError{err}
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	go r.mourn(ctx, cancel)
+	random := make([]byte, 4)
+	rand.Read(random)
+	if r.admin, err = connect(ctx, o.Broker, fmt.Sprintf("millrace-bench-%s-%s-", strings.ToLower(w.ID), hex.EncodeToString(random))); err != nil {
+		return nil, err
+	}
+	defer r.close()
+	result := &Result{Workload: w.ID, Summary: w.Summary, Broker: o.Broker, Began: time.Now().UTC(), Host: r.host()}
+	for i, s := range parts {
+		r.part, r.number = w.partName(s), i+1
+		figures, err := w.run(ctx, r, s)
+		if cleaned := r.clean(ctx); cleaned != nil {
+			err = errors.Join(err, cleaned)
+		}
+		if err != nil {
+			return nil, r.explain(parent, ctx, err)
+		}
+		result.Parts = append(result.Parts, figures...)
+	}
+	result.Ended = time.Now().UTC()
+	return result, nil
+}
+
+// mourn ends the run when the broker's process ends, also where a client would go on trying for long.
+func (r *runner) mourn(ctx context.Context, cancel context.CancelCauseFunc) {
+	if r.process == nil {
+		return
+	}
+	tick := time.NewTicker(mournEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := r.process.Alive(); errors.Is(err, proc.ErrGone) {
+				cancel(fmt.Errorf("the broker has died: %w", err))
+				return
+			}
+		}
+	}
+}
+
+// explain says which part failed, and in place of a cancelled call's error, what cancelled it.
+func (r *runner) explain(parent, ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) {
+		switch {
+		case parent.Err() != nil:
+			err = errInterrupted
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		}
+	}
+	if r.part != "" {
+		return fmt.Errorf("%s, %s: %w", r.workload.ID, r.part, err)
+	}
+	return fmt.Errorf("%s: %w", r.workload.ID, err)
+}
+
+// blame says of a failure that the broker has died, where that is so.
+func (r *runner) blame(err error) error {
+	if r.process != nil && errors.Is(r.process.Alive(), proc.ErrGone) && !errors.Is(err, proc.ErrGone) {
+		return fmt.Errorf("the broker has died (process %d): %w", r.process.PID, err)
+	}
+	return err
+}
+
+// open finds the broker's process.
+func (r *runner) open(o Options) error {
+	if o.BrokerPID == 0 {
+		return nil
+	}
+	if o.BrokerPID < 0 || o.BrokerPID == os.Getpid() {
+		return fmt.Errorf("--broker-pid %d is no process of a broker", o.BrokerPID)
+	}
+	if err := isLocal(o.Broker); err != nil {
+		return fmt.Errorf("--broker-pid: %w", err)
+	}
+	var err error
+	if r.process, err = proc.Open(o.BrokerPID); err != nil {
+		return fmt.Errorf("--broker-pid: %w", err)
+	}
+	return nil
+}
+
+// isLocal tells that an address may be one of this host.
+func isLocal(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not HOST:PORT", address)
+	}
+	ips, err := net.LookupIP(host)
+	if err != nil {
+		return fmt.Errorf("look up %s: %w", host, err)
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return err
+	}
+	for _, ip := range ips {
+		if ip.IsLoopback() {
+			return nil
+		}
+		for _, a := range own {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(ip) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("the broker at %s does not run on this host, so its process cannot be looked at from here", address)
+}
+
+func (r *runner) host() Host {
+	h := Host{Millrace: r.options.Version, CPUs: runtime.NumCPU(), BrokerPID: r.options.BrokerPID}
+	if raw, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		h.Kernel = strings.TrimSpace(string(raw))
+	}
+	if raw, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(raw)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				h.CPU = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if self, err := proc.Open(os.Getpid()); err == nil {
+		h.LoadCPUs = self.CPUs()
+	}
+	if r.process != nil {
+		h.BrokerCPUs = r.process.CPUs()
+	}
+	return h
+}
+
+// status reports progress of a measurement.
+func (r *runner) status(m *measurement, bytes, marked int64) {
+	if r.options.Progress == nil {
+		return
+	}
+	s := Status{Workload: r.workload.ID, Part: r.part, Number: r.number, Of: r.of, Phase: r.phase, Total: m.gate.limit, Left: -1}
+	if marked == 0 {
+		s.Phase = "warming up"
+		r.options.Progress(s)
+		return
+	}
+	s.Bytes, s.Elapsed = bytes, time.Duration(r.clock.now()-marked)
+	s.BytesPerSecond = ratio(float64(bytes), s.Elapsed.Seconds())
+	if m.duration > 0 {
+		s.Left = max(m.duration-s.Elapsed, 0)
+	}
+	if s.Total > 0 && s.BytesPerSecond > 0 {
+		byBytes := max(time.Duration(float64(s.Total-bytes)/s.BytesPerSecond*1e9), 0)
+		if s.Left < 0 || byBytes < s.Left {
+			s.Left = byBytes
+		}
+	}
+	r.options.Progress(s)
+}
