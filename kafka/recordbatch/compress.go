@@ -20,6 +20,9 @@ const (
 	ZstdLevelDefault = 3
 )
 
+// lz4LevelMax is the highest level of compression.lz4.level.
+const lz4LevelMax = 17
+
 const (
 	// xerialChunkSize is the bytes of a chunk before compression, as the Java client writes it.
 	xerialChunkSize = 32 << 10
@@ -71,13 +74,15 @@ func NewCompressor(codec model.Codec, level int) (*Compressor, error) {
 	return c, nil
 }
 
-// lz4Level maps Kafka's levels: its default is the fast compressor.
+// lz4Level maps Kafka's levels so that a higher one never compresses worse: up to the default the fast
+// compressor, above it ever longer searches. Every default compresses fast, also one that was set by hand,
+// since the two cannot be told apart.
 func lz4Level(level int) lz4.CompressionLevel {
 	switch {
-	case level == LZ4LevelDefault:
+	case level <= LZ4LevelDefault:
 		return lz4.Fast
-	case level < LZ4LevelDefault:
-		return lz4.CompressionLevel(1 << (8 + max(level, 1)))
+	case level < lz4LevelMax:
+		return lz4.Level1 << (level - LZ4LevelDefault - 1)
 	}
 	return lz4.Level9
 }

@@ -80,3 +80,44 @@ func TestCompressorSkipsControl(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An explicit compression.lz4.level of 9 compressed worse than 8: a higher level must not be larger.
+func TestHigherLZ4LevelIsNotLarger(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	words := make([][]byte, 300)
+	for i := range words {
+		words[i] = make([]byte, 3+rng.IntN(8))
+		for j := range words[i] {
+			words[i][j] = byte('a' + rng.IntN(26))
+		}
+	}
+	var value []byte
+	for len(value) < 60_000 {
+		value = append(append(value, words[rng.IntN(len(words))]...), ' ')
+	}
+	b := newTestBatch([]testRecord{{timestamp: 1, value: value}})
+	span := storeBatch(t, b.encode(), 0)
+	size := func(level int) int {
+		c, err := NewCompressor(model.CodecLZ4, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := Input{Span: span, Identity: testIdentity, UpTo: 1 << 40, MaxBytes: 1 << 30, AtLeastOne: true}
+		wire, err := c.AppendBatches(nil, &in, new(Result))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(wire)
+	}
+	last := size(1)
+	for level := 2; level <= 17; level++ {
+		now := size(level)
+		if now > last {
+			t.Errorf("level %d: %d bytes, %d at the one below", level, now, last)
+		}
+		last = now
+	}
+	if first := size(LZ4LevelDefault); last >= first {
+		t.Errorf("level 17 takes %d bytes, the default %d", last, first)
+	}
+}

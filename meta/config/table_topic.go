@@ -73,7 +73,7 @@ func topicCompression() []*Definition {
 		checked(&Definition{Name: "compression.gzip.level", Type: Int, Default: "-1", Synonyms: same("compression.gzip.level"),
 			Doc: "The level of compression where compression.type is gzip."}, gzip, "[1,...,9] or -1"),
 		checked(&Definition{Name: "compression.lz4.level", Type: Int, Default: "9", Synonyms: same("compression.lz4.level"),
-			Doc: "The level of compression where compression.type is lz4."}, lz4, lz4Valid),
+			Doc: "The level of compression where compression.type is lz4: up to 9 the fast compressor, above it slower ones that compress better."}, lz4, lz4Valid),
 		checked(&Definition{Name: "compression.zstd.level", Type: Int, Default: "3", Synonyms: same("compression.zstd.level"),
 			Doc: "The level of compression where compression.type is zstd; the nearest of the encoder's levels is taken."}, zstd, zstdValid),
 	}
