@@ -46,6 +46,12 @@ func (l *logText) has(text string) bool {
 	return strings.Contains(l.b.String(), text)
 }
 
+func (l *logText) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
 // crashed cuts the power and opens what is left.
 func crashed(t *testing.T, s *testStore, disk *disktest.Disk, mode disktest.CrashMode) (*testStore, *disktest.Disk) {
 	t.Helper()

@@ -54,6 +54,7 @@ func (k *keeper) run() {
 		case <-k.stop:
 			return
 		case <-k.wake:
+			k.syncEarly()
 			k.checkpointDue(time.Now())
 		case <-checkpoints.C:
 			k.checkpointDue(time.Now())
@@ -86,6 +87,17 @@ func (k *keeper) checkpointDue(now time.Time) {
 	}
 	if err := k.checkpointAll(due); err != nil {
 		k.store.log.Error("checkpoint failed", "shards", len(due), "err", err)
+	}
+}
+
+// syncEarly makes room in the cache of open files, where most wait for a sync, before writers have to.
+func (k *keeper) syncEarly() {
+	handles := &k.store.handles
+	if !handles.crowded.Swap(false) {
+		return
+	}
+	if err := handles.syncOldest(handles.syncMax()); err != nil {
+		k.store.log.Error("early sync failed", "err", err)
 	}
 }
 

@@ -22,6 +22,7 @@ type Metrics struct {
 	WriteDuration     Histogram    // microseconds of a round's submission
 	Syncs             atomic.Int64 // files made durable
 	SyncErrors        atomic.Int64
+	EarlySyncs        atomic.Int64 // batches of syncs to make room for open files
 	SyncDuration      Histogram    // microseconds of a batch of syncs
 	SpaceLow          atomic.Int64 // 1 while appends are refused for want of space
 	SegmentsOpen      atomic.Int64 // gauge

@@ -50,7 +50,8 @@ type Options struct {
 	Writers int
 	// IndexCacheBytes is the block cache of the index store; default 16 MiB.
 	IndexCacheBytes int64
-	// OpenSegmentsMax bounds open segment files; default 16,384 or half of the process's limit of open files.
+	// OpenSegmentsMax bounds open segment files; default 16,384 or a quarter of the process's limit of open
+	// files. Where so many have bytes that wait for a checkpoint, the oldest are synced early.
 	OpenSegmentsMax int
 	// MappingsMax bounds mappings of segments; default as OpenSegmentsMax.
 	MappingsMax int
@@ -106,13 +107,14 @@ func fill[T int | int64 | time.Duration](v *T, value T) {
 	}
 }
 
-// openSegmentsLimit leaves half of the process's descriptors to sockets and the index store.
+// openSegmentsLimit leaves three quarters of the process's descriptors: two to sockets, one to the index
+// store, other files, and what passes the bound for a moment.
 func openSegmentsLimit() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 512
 	}
-	return int(max(16, min(limit.Cur/2, openSegmentsDefault)))
+	return int(max(16, min(limit.Cur/4, openSegmentsDefault)))
 }
 
 // Validate reports every fault at once.

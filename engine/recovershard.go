@@ -43,13 +43,16 @@ type shardRecovery struct {
 	metas    map[uint64]*segmentMeta
 	sizes    map[uint64]int64
 	scanned  int64
-	cutAt    int64 // offset at which the log was cut before its files' end, -1: nowhere
-	cause    error
+	// fileStart is the log start in the shard's file.
+	fileStart int64
+	cutAt     int64 // offset at which the log was cut before its files' end, -1: nowhere
+	cause     error
 }
 
 func (r *shardRecovery) run() error {
 	sh := r.shard
 	r.cutAt = -1
+	r.readFile() // first, so that whatever is found names the topic
 	if r.known.damaged {
 		r.known.distrust()
 	}
@@ -65,9 +68,13 @@ func (r *shardRecovery) run() error {
 	}
 	r.settle()
 	if r.scanned > 0 || r.cutAt >= 0 {
-		sh.store.log.Info("shard recovered", "shard", sh.id.String(), "topic", sh.topicName,
+		fields := []any{"shard", sh.id.String(), "topic", sh.topicName,
 			"log_start_offset", sh.logStart.Load(), "log_end_offset", sh.logEnd.Load(), "segments", len(r.segments),
-			"scanned_bytes", r.scanned, "cut", r.cutAt >= 0, "cause", fmt.Sprint(r.cause))
+			"scanned_bytes", r.scanned, "cut", r.cutAt >= 0}
+		if r.cause != nil {
+			fields = append(fields, "cause", r.cause.Error())
+		}
+		sh.store.log.Info("shard recovered", fields...)
 	}
 	return nil
 }
@@ -190,19 +197,23 @@ func (s *segment) restore(m *segmentMeta) {
 	s.index.reset(false)
 }
 
-// findLogStart takes the highest of the index store's, the shard file's copy and the first segment's.
-func (r *shardRecovery) findLogStart() {
+// readFile takes the topic's name and the copy of the log start from the shard's file.
+func (r *shardRecovery) readFile() {
 	sh := r.shard
-	start := max(r.known.logStart, 0)
 	content, err := readShardFile(sh.store.fs, sh.dir, sh.id)
 	switch {
 	case err == nil:
-		sh.topicName = content.Topic
-		start = max(start, content.LogStart)
+		sh.topicName, r.fileStart = content.Topic, content.LogStart
 	case !errors.Is(err, fs.ErrNotExist):
 		sh.fileStale.Store(true)
 		sh.store.log.Warn("shard file cannot be read", "shard", sh.id.String(), "err", err)
 	}
+}
+
+// findLogStart takes the highest of the index store's, the shard file's copy and the first segment's.
+func (r *shardRecovery) findLogStart() {
+	sh := r.shard
+	start := max(r.known.logStart, r.fileStart, 0)
 	if len(r.segments) > 0 {
 		// Not the first by number: what a later one has below does not count.
 		first := int64(math.MaxInt64)
@@ -362,6 +373,7 @@ func (r *shardRecovery) scanOne(s *segment, position, next, limit int64) (*appen
 	if err := sh.store.index.commit(b, false); err != nil {
 		return nil, err
 	}
+	s.inherited.Store(true)
 	scan, err := sh.scanSegment(r.ctx, s, position, next, limit, math.MinInt32)
 	if err != nil {
 		return nil, err

@@ -47,6 +47,9 @@ func (sh *Shard) roll(base, now int64) error {
 		Shard: sh.id, Generation: 1, BaseOffset: base, LeaderEpoch: sh.leaderEpoch.Load(), Created: now,
 	}
 	store := sh.store
+	if err := store.handles.makeRoom(); err != nil {
+		return fmt.Errorf("make segment in %s: %w", sh.dir, err)
+	}
 	for {
 		header.Number = sh.nextNumber
 		s := newSegment(sh, &header, filepath.Join(sh.dir, segmentName(header.Number)))
@@ -142,6 +145,7 @@ func (w *writer) rollIdle(sh *Shard, now int64) {
 
 // noteWritten tells that a segment's bytes up to end, and its records below next, are written.
 func (sh *Shard) noteWritten(s *segment, end, next, now int64) {
+	s.inherited.Store(false)
 	s.written.Store(end)
 	s.writtenNext = next
 	s.lastWritten.Store(now)
@@ -160,6 +164,7 @@ func (sh *Shard) noteUnsynced(s *segment) {
 	sh.mu.Lock()
 	if !s.unsynced {
 		s.unsynced = true
+		s.unsyncedOrder.Store(sh.store.handles.order.Add(1))
 		sh.unsynced = append(sh.unsynced, s)
 	}
 	sh.mu.Unlock()

@@ -34,10 +34,12 @@ type segment struct {
 
 	synced     atomic.Int64 // bytes known to be durable
 	anchored   atomic.Bool  // the file's directory entry is durable
+	inherited  atomic.Bool  // what waits for a sync was all written before the start
 	recorded   atomic.Bool  // as sealed in the index store
 	allocated  atomic.Int64 // end of the preallocated space
 	allocating atomic.Bool  // waits for the allocator
 	handle     atomic.Pointer[handle]
+	pins       int        // writes under way, for which the file stays open; guarded by the cache's mu
 	opening    sync.Mutex // held by who opens the file; never taken on an event loop
 	index      segmentIndex
 
@@ -49,6 +51,8 @@ type segment struct {
 	previous    *segment     // the active one before it
 	mustRoll    bool         // nothing may be appended: what follows the end is not understood
 	unsynced    bool         // in the shard's list; guarded by the shard's mu
+
+	unsyncedOrder atomic.Int64 // when the oldest bytes that wait for a sync came, counted by the cache
 }
 
 func newSegment(sh *Shard, h *segmentHeader, path string) *segment {
@@ -74,6 +78,10 @@ func (s *segment) empty() bool { return s.published.Load() == segmentHeaderSize 
 
 // dirty tells whether written bytes are not known to be durable.
 func (s *segment) dirty() bool { return s.synced.Load() < s.written.Load() || !s.anchored.Load() }
+
+// held tells whether the file has to stay open: what waits for a sync was written through it, so that it is
+// told of a failed writeback. Of what was written before the start no descriptor is left that was.
+func (s *segment) held() bool { return s.dirty() && !s.inherited.Load() }
 
 // noteTimestamp takes an append's largest timestamp into account.
 func (s *segment) noteTimestamp(ts, base int64) {

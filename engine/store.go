@@ -46,6 +46,8 @@ type Store struct {
 	tasks     sync.WaitGroup // the writers'
 	helpers   sync.WaitGroup // all others
 
+	appendWarnings logLimit
+
 	failed  atomic.Pointer[error] // a fsync failed: no more writes
 	closing atomic.Bool
 	// cleanMark: the clean-stop mark is on the disk and must go before anything is written.
@@ -247,8 +249,13 @@ func (s *Store) EnsureShard(id model.ShardID, spec ShardSpec) (*Shard, error) {
 	s.mu.Unlock()
 	sh.SetConfig(spec.Config)
 	sh.mu.Lock()
+	named := sh.topicName != ""
 	sh.topicName = spec.TopicName
 	sh.mu.Unlock()
+	if q := sh.quarantine.Load(); q != nil && !named {
+		s.log.Error("quarantined shard is one of this topic", "shard", id.String(), "topic", spec.TopicName, "partition", id.Partition,
+			"err", q.err)
+	}
 	sh.SetLeaderEpoch(spec.LeaderEpoch)
 	return sh, nil
 }

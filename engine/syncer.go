@@ -119,8 +119,19 @@ func (g *syncGroup) sync(s *Store) error {
 	if len(g.segments) == 0 {
 		return nil
 	}
+	for from, most := 0, s.handles.syncMax(); from < len(g.segments); from += most {
+		if err := g.syncSome(s, from, min(from+most, len(g.segments))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncSome syncs the collected segments [from, to), whose files are open together.
+func (g *syncGroup) syncSome(s *Store, from, to int) error {
+	g.handles, g.ops = g.handles[:0], g.ops[:0]
 	start := time.Now()
-	err := g.syncFiles(s)
+	err := g.syncFiles(s, g.segments[from:to])
 	for _, h := range g.handles {
 		if h != nil {
 			h.release()
@@ -132,7 +143,8 @@ func (g *syncGroup) sync(s *Store) error {
 		return s.fail(err)
 	}
 	s.metrics.Syncs.Add(int64(len(g.ops)))
-	for i, seg := range g.segments {
+	for i := from; i < to; i++ {
+		seg := g.segments[i]
 		seg.shard.noteSynced(seg, g.upTo[i])
 	}
 	return nil
@@ -150,8 +162,8 @@ func (g *syncGroup) collect(sh *Shard) {
 	}
 }
 
-func (g *syncGroup) syncFiles(s *Store) error {
-	for _, seg := range g.segments {
+func (g *syncGroup) syncFiles(s *Store, segments []*segment) error {
+	for _, seg := range segments {
 		h, err := s.handles.openSegment(seg)
 		g.handles = append(g.handles, h)
 		if err != nil {
@@ -162,7 +174,7 @@ func (g *syncGroup) syncFiles(s *Store) error {
 		}
 		g.ops = append(g.ops, diskio.SyncOp{File: h.file})
 	}
-	if err := g.syncDirs(s); err != nil {
+	if err := syncDirs(s, segments); err != nil {
 		return err
 	}
 	s.fs.Sync(g.ops)
@@ -179,10 +191,10 @@ func (g *syncGroup) syncFiles(s *Store) error {
 const dirSyncsMax = 16
 
 // syncDirs makes the entries of new files and directories durable.
-func (g *syncGroup) syncDirs(s *Store) error {
+func syncDirs(s *Store, segments []*segment) error {
 	var fresh []*segment
 	parent := false
-	for _, seg := range g.segments {
+	for _, seg := range segments {
 		if !seg.anchored.Load() && !seg.removed.Load() {
 			fresh = append(fresh, seg)
 			parent = parent || !seg.shard.anchored.Load()
@@ -211,7 +223,7 @@ func syncShardDirs(s *Store, fresh []*segment) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
 	var group sync.WaitGroup
-	for range min(len(fresh), dirSyncsMax) {
+	for range min(len(fresh), dirSyncsMax, s.handles.syncMax()) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(fresh)); i = next.Add(1) - 1 {
 				dir := fresh[i].shard.dir
@@ -234,7 +246,12 @@ func (sh *Shard) noteSynced(s *segment, upTo int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	s.synced.Store(max(s.synced.Load(), upTo))
-	if s.dirty() || !s.unsynced {
+	if !s.unsynced {
+		return
+	}
+	if s.dirty() {
+		// What is left came after the sync began.
+		s.unsyncedOrder.Store(sh.store.handles.order.Add(1))
 		return
 	}
 	for i, u := range sh.unsynced {

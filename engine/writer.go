@@ -89,8 +89,18 @@ func (w *writer) round() bool {
 		if c != nil {
 			w.plan(c, now)
 			w.chunks = append(w.chunks, c)
+			if len(w.ops) >= w.store.handles.roundMax() {
+				w.carryOut(now)
+			}
 		}
 	}
+	w.carryOut(now)
+	clear(shards)
+	return true
+}
+
+// carryOut writes what is planned and tells what became of it.
+func (w *writer) carryOut(now int64) {
 	w.write()
 	for _, c := range w.chunks {
 		w.settle(c, now)
@@ -100,8 +110,6 @@ func (w *writer) round() bool {
 	clear(w.ops)
 	clear(w.bufs)
 	w.chunks, w.ops, w.bufs = w.chunks[:0], w.ops[:0], w.bufs[:0]
-	clear(shards)
-	return true
 }
 
 // write submits the round's writes at once.
@@ -164,7 +172,7 @@ func (w *writer) plan(c *chunk, now int64) {
 
 // addOp adds the write of a part: what of its entries stands together in a buffer is one piece.
 func (w *writer) addOp(c *chunk, p *part) {
-	if p.handle, p.err = w.store.handles.openSegment(p.segment); p.err != nil {
+	if p.handle, p.err = w.store.handles.openToWrite(p.segment); p.err != nil {
 		return
 	}
 	first := len(w.bufs)
@@ -215,13 +223,15 @@ func (w *writer) settle(c *chunk, now int64) {
 	for i := len(c.parts) - 1; i >= written; i-- {
 		w.undoPart(sh, &c.parts[i], i > written)
 	}
-	c.parts = c.parts[:written]
+	parts := c.parts
+	c.parts = parts[:written]
 	for i := range c.parts {
 		p := &c.parts[i]
 		sh.noteWritten(p.segment, p.end, c.nextAfter(p), now)
 	}
+	w.store.handles.unpin(parts)
 	if c.good < len(c.entries) {
-		w.store.log.Warn("append failed", "shard", sh.id.String(), "topic", sh.topicName, "err", c.err)
+		w.store.warnAppend(sh, c.err)
 		good := c.good
 		w.deliver.fail(c, good, c.err)
 		if good == 0 {

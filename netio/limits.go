@@ -21,8 +21,9 @@ type limits struct {
 	by   map[netip.Addr]int
 }
 
-// descriptorsKept is how many of the process's descriptors are left to files and everything else.
-func descriptorsKept(limit uint64) uint64 { return max(limit/4, 64) }
+// descriptorsKept is how many of the process's descriptors are left to files and everything else: half of them,
+// and not more than files can need.
+func descriptorsKept(limit uint64) uint64 { return max(64, min(limit/2, 20480)) }
 
 func newLimits(o *Options) (*limits, error) {
 	n := &limits{max: o.ConnectionsMax, perAddress: o.ConnectionsMaxPerAddress,

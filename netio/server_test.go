@@ -172,7 +172,7 @@ func TestConnectionsMaxRespectsDescriptors(t *testing.T) {
 		return
 	}
 	s := start(t, Options{})
-	if n := s.metrics.ConnectionsMax.Load(); n != 256-64 {
+	if n := s.metrics.ConnectionsMax.Load(); n != 256-128 {
 		t.Fatalf("limit %d", n)
 	}
 }

@@ -130,6 +130,7 @@ func Engine(m *engine.Metrics) prometheus.Collector {
 	c.histogram("engine_write_seconds", "Time of one round's submission.", microsecond, &m.WriteDuration)
 	c.counter("engine_syncs_total", "Files made durable.", &m.Syncs)
 	c.counter("engine_sync_errors_total", "Syncs that failed; the data directory then takes no more writes.", &m.SyncErrors)
+	c.counter("engine_early_syncs_total", "Batches of syncs to make room for open segment files.", &m.EarlySyncs)
 	c.histogram("engine_sync_seconds", "Time of one batch of syncs.", microsecond, &m.SyncDuration)
 	c.gauge("engine_space_low", "1 while appends are refused for want of space.", &m.SpaceLow)
 	c.gauge("engine_segments_open", "Segment files open.", &m.SegmentsOpen)
@@ -183,6 +184,7 @@ func Kafka(s *kafka.Server) prometheus.Collector {
 	c.counter("kafka_fetched_records_total", "Records sent.", &m.FetchedRecords)
 	c.counter("kafka_fetches_blocking_total", "Fetches that had to leave the event loop.", &m.FetchesBlocking)
 	c.counter("kafka_fetches_waited_total", "Fetches that became long polls.", &m.FetchesWaited)
+	c.counter("kafka_corrupt_reads_total", "Reads that met stored bytes which are damaged or cannot be read.", &m.CorruptReads)
 	c.gauge("kafka_fetch_sessions", "Incremental fetch sessions.", function(func() int64 { return int64(s.SessionCount()) }))
 	requests := c.describe("kafka_request_seconds", "Time from the last byte of a request to its answer.", "api")
 	c.reads = append(c.reads, func(out chan<- prometheus.Metric) {

@@ -84,8 +84,9 @@ func TestK23TwoBrokersOnOneDirectory(t *testing.T) {
 	brokertest.Dial(t, b.Addr).Alive()
 }
 
-// TestFewDescriptors runs a broker that may open 256 files, and more connections than that come.
+// TestFewDescriptors runs a broker that may open 256 files, and more partitions and connections than that come.
 func TestFewDescriptors(t *testing.T) {
+	const partitions = 400
 	if brokertest.Outside() != "" {
 		t.Skip("needs a process of its own")
 	}
@@ -124,8 +125,8 @@ func TestFewDescriptors(t *testing.T) {
 	})
 	b := &brokertest.Broker{Addr: addrs[0]}
 	c := brokertest.Dial(t, b.Addr)
-	topic := b.CreateTopic(t, "wide", 150, nil)
-	for p := range int32(150) {
+	topic := b.CreateTopic(t, "wide", partitions, nil)
+	for p := range int32(partitions) {
 		c.MustProduce(topic, p, batchOf("v"))
 	}
 	for range 300 {
@@ -133,7 +134,7 @@ func TestFewDescriptors(t *testing.T) {
 			defer nc.Close()
 		}
 	}
-	for p := range int32(150) {
+	for p := range int32(partitions) {
 		c.MustProduce(topic, p, batchOf("w"))
 		want(t, "records", len(c.Records(topic, p, 0)), 2)
 	}
