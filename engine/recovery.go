@@ -177,5 +177,5 @@ func (p *progress) end() {
 	close(p.stop)
 	p.ended.Wait()
 	p.store.log.Info("shards recovered", "shards", p.total, "clean", p.store.clean, "scanned_bytes", p.bytes.Load(),
-		"duration", time.Since(p.start).Round(time.Millisecond))
+		"took_ms", time.Since(p.start).Milliseconds())
 }

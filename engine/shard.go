@@ -17,6 +17,8 @@ type State struct {
 	LogEnd        int64
 	LeaderEpoch   int32
 	Deleted       bool
+	// Quarantined: the shard's files are damaged or missing. It serves nothing, and the offsets say nothing.
+	Quarantined bool
 }
 
 // Shard is one partition's log. Submit, State, Read, Watch and Unwatch may be called on event loops; the
@@ -89,6 +91,7 @@ func (sh *Shard) State() State {
 	st.LogEnd = max(sh.logEnd.Load(), st.HighWatermark)
 	st.LeaderEpoch = sh.leaderEpoch.Load()
 	st.Deleted = sh.deleted.Load()
+	st.Quarantined = sh.quarantine.Load() != nil
 	return st
 }
 
@@ -197,12 +200,18 @@ func (sh *Shard) unusable() error {
 	return nil
 }
 
-// setQuarantine takes the shard out of service.
+// setQuarantine takes the shard out of service. What it answers from then on is ErrStorage, whatever the
+// cause was.
 func (sh *Shard) setQuarantine(err error) {
-	if sh.quarantine.Swap(&quarantine{fmt.Errorf("shard %s is quarantined: %w: %w", sh.id, ErrStorage, err)}) == nil {
+	if sh.quarantine.Swap(&quarantine{fmt.Errorf("shard %s is quarantined: %w: %v", sh.id, ErrStorage, err)}) == nil {
 		sh.store.metrics.QuarantinedShards.Add(1)
 	}
-	sh.store.log.Error("shard quarantined", "shard", sh.id.String(), "topic", sh.topicName, "err", err)
+	if sh.topicName == "" {
+		// EnsureShard says which topic it is.
+		sh.store.log.Error("shard quarantined", "shard", sh.id.String(), "partition", sh.id.Partition, "err", err)
+		return
+	}
+	sh.store.log.Error("shard quarantined", "shard", sh.id.String(), "topic", sh.topicName, "partition", sh.id.Partition, "err", err)
 }
 
 // newShard makes an empty shard in memory.

@@ -61,10 +61,20 @@ func (sp *Span) Load() error {
 
 // Place names segment and position of the first byte, for errors and logs.
 func (sp *Span) Place() string {
-	if sp.handle == nil {
+	segment, position := sp.PlaceOf(0)
+	if segment == "" {
 		return "no bytes"
 	}
-	return fmt.Sprintf("%s at %d", sp.handle.segment.path, sp.start)
+	return fmt.Sprintf("%s at %d", segment, position)
+}
+
+// PlaceOf returns the segment's file and the position in it of the i-th of the bytes; "" and -1 of a span
+// without bytes.
+func (sp *Span) PlaceOf(i int) (segment string, position int64) {
+	if sp.handle == nil {
+		return "", -1
+	}
+	return sp.handle.segment.path, sp.start + int64(i)
 }
 
 // Release ends the lease. A Span without one may be released.

@@ -163,6 +163,8 @@ func (s *fetchSlot) check(server *Server, f *fetchRequest) {
 	switch {
 	case s.state.Deleted:
 		s.code = unknown
+	case s.state.Quarantined:
+		s.code = codeKafkaStorageError
 	case s.leaderEpoch >= 0 && s.leaderEpoch < s.state.LeaderEpoch:
 		s.code = codeFencedLeaderEpoch
 	case s.leaderEpoch > s.state.LeaderEpoch:
@@ -201,7 +203,7 @@ func (f *fetchRequest) plan(block bool) (total int, outOfReach bool) {
 			return 0, true
 		}
 		if err != nil {
-			s.code = codeOf(err)
+			s.code = f.loop.server.readFailed(f.place(s), err)
 			continue
 		}
 		s.spanBytes = len(s.span.Bytes())

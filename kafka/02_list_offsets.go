@@ -118,7 +118,7 @@ func (s *Server) listOffset(image *cluster.Image, version int16, committed bool,
 	offset, timestamp, epoch, found, err := lookUpTime(sh, p.Timestamp)
 	switch {
 	case err != nil:
-		return nothingListed(codeOf(err))
+		return nothingListed(s.readFailed(readPlace{topic: topic, partition: p.Partition, offset: -1}, err))
 	case !found || offset >= bound:
 		return nothingListed(codeNone)
 	}

@@ -149,7 +149,10 @@ func (f *fetchRequest) encodePartition(c *fetchEncoder, w *replyWriter, s *fetch
 	records := w.openLength(s.spanBytes)
 	if s.spanBytes > 0 {
 		if err := f.encodeRecords(c, w, s); err != nil {
-			s.code, s.spanBytes = codeOf(err), 0
+			place := f.place(s)
+			place.segment, place.position = s.span.PlaceOf(c.result.Consumed)
+			s.code = f.loop.server.readFailed(place, err)
+			s.spanBytes = 0
 			s.span.Release()
 			w.b = w.b[:start]
 			f.encodePartitionHead(w, s)

@@ -35,6 +35,9 @@ func (s *Server) locate(image *cluster.Image, topic string, partition int32) (*e
 	if sh == nil {
 		return nil, codeNotLeaderOrFollower
 	}
+	if sh.State().Quarantined {
+		return nil, codeKafkaStorageError
+	}
 	return sh, codeNone
 }
 

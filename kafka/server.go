@@ -36,6 +36,7 @@ type Server struct {
 	compressing chan struct{} // one place for each worker that may compress now
 
 	refusedLogged atomic.Int64 // second in which a refusal was logged last
+	damage        damageLog
 }
 
 // New returns a server for o.Loops event loops.
