@@ -145,7 +145,7 @@ func (a *App) consume(parent context.Context, topic string, f *consumeFlags) err
 		return err
 	}
 	c := &consumption{topic: topic, client: client, ends: ends, follow: f.follow, left: f.count,
-		out: bufio.NewWriterSize(a.Out, 1<<16)}
+		patience: newPatience(topic, f.client.timeout, starts), out: bufio.NewWriterSize(a.Out, 1<<16)}
 	c.write = c.writeLine(f.keySeparator)
 	if f.format == "json" {
 		c.write = c.writeJSON()
@@ -247,6 +247,7 @@ type consumption struct {
 	ends     map[int32]int64 // partitions that are not read to their end yet
 	follow   bool
 	left     int64 // records still wanted; 0 at the start: all
+	patience *patience
 	out      *bufio.Writer
 	write    func(*kgo.Record) error
 	progress *progress
@@ -254,15 +255,16 @@ type consumption struct {
 
 func (c *consumption) run(ctx context.Context) error {
 	for {
-		fetches := c.client.PollFetches(ctx)
+		poll, cancel := context.WithTimeout(ctx, pollInterval)
+		began := time.Now()
+		fetches := c.client.PollFetches(poll)
+		cancel()
+		c.patience.waited += time.Since(began)
 		if ctx.Err() != nil {
 			if c.follow {
 				return nil // an interrupt is how following ends
 			}
 			return errors.New("interrupted before the end")
-		}
-		if err := c.fault(fetches); err != nil {
-			return err
 		}
 		for iter := fetches.RecordIter(); !iter.Done(); {
 			done, err := c.take(iter.Next())
@@ -270,29 +272,36 @@ func (c *consumption) run(ctx context.Context) error {
 				return err
 			}
 		}
-		// What came in goes out before the next wait.
+		// What came in goes out before the next wait, and before an error.
 		if err := c.out.Flush(); err != nil {
 			return err
 		}
 		if !c.follow && len(c.ends) == 0 {
 			return nil
 		}
+		if err := c.fault(fetches); err != nil {
+			return err
+		}
 	}
 }
 
-// fault returns the first error that a retry does not heal.
+// fault returns the first error that a retry does not heal, or has not healed for too long.
 func (c *consumption) fault(fetches kgo.Fetches) error {
 	var fault error
 	fetches.EachError(func(_ string, partition int32, err error) {
-		if fault == nil && !isRetriable(err) {
-			fault = explain(c.topic, fmt.Errorf("partition %d: %w", partition, err))
+		if fault == nil && partition >= 0 {
+			fault = c.patience.failed(partition, err)
 		}
 	})
+	if fault == nil && !c.follow {
+		fault = c.patience.over(c.ends)
+	}
 	return fault
 }
 
 // take prints one record. It returns true when no more is wanted.
 func (c *consumption) take(r *kgo.Record) (done bool, err error) {
+	c.patience.advance(r.Partition, r.Offset+1)
 	end, unfinished := c.ends[r.Partition]
 	beyond := !c.follow && (!unfinished || r.Offset >= end)
 	if !c.follow && unfinished && r.Offset >= end-1 {

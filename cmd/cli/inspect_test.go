@@ -76,3 +76,18 @@ func flipLast(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// largest returns the path of the largest file.
+func largest(t *testing.T, paths []string) string {
+	t.Helper()
+	best, size := "", int64(-1)
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Size() > size {
+			best, size = path, info.Size()
+		}
+	}
+	if best == "" {
+		t.Fatalf("no file among %q", paths)
+	}
+	return best
+}
