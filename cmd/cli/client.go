@@ -106,7 +106,11 @@ func explain(topic string, err error) error {
 	case errors.Is(err, kerr.InvalidConfig):
 		hint = "see docs/configuration.md for the names and values of configs"
 	case errors.Is(err, kerr.KafkaStorageError):
-		hint = "the broker's disk is full or has failed; its log says which"
+		hint = "the broker's disk is full or has failed, or it has closed a damaged partition; its log says which, and `millrace doctor` and `millrace inspect` on its host check both"
+	case errors.Is(err, kerr.MessageTooLarge):
+		hint = fmt.Sprintf("a record or batch is larger than --batch-bytes or than the broker takes; make batches smaller with --batch-bytes, or allow larger ones with `millrace topic alter %s --config max.message.bytes=N`", topic)
+	case errors.Is(err, errConnectionLost):
+		hint = "the broker may have stopped, or it takes no request as large as this (its socket.request.max.bytes); a smaller --batch-bytes makes requests smaller"
 	case errors.Is(err, kerr.NotLeaderForPartition):
 		hint = "the leader has just changed; try again"
 	case errors.Is(err, kerr.TopicDeletionDisabled):

@@ -127,8 +127,9 @@ func (f *produceFlags) options() ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(f.linger), kgo.ProducerBatchMaxBytes(f.batchBytes),
-		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
 		kgo.UnknownTopicRetries(1), kgo.AllowAutoTopicCreation(),
+		// A retry waits for new metadata, and records are given up only between two tries.
+		kgo.MetadataMinAge(250 * time.Millisecond),
 		// The client's own delivery timeout counts from a record's timestamp, which may be years ago; see watch.
 		kgo.AllowIdempotentProduceCancellation(),
 	}
@@ -150,13 +151,19 @@ func (f *produceFlags) options() ([]kgo.Opt, error) {
 }
 
 // partitioner sends a record to the partition it names and leaves the others to what it embeds.
-type partitioner struct{ kgo.Partitioner }
-
-func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
-	return topicPartitioner{p.Partitioner.ForTopic(topic)}
+type partitioner struct {
+	kgo.Partitioner
+	beyond *atomic.Pointer[error] // the first record that names a partition which is not there
 }
 
-type topicPartitioner struct{ kgo.TopicPartitioner }
+func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	return topicPartitioner{p.Partitioner.ForTopic(topic), p.beyond}
+}
+
+type topicPartitioner struct {
+	kgo.TopicPartitioner
+	beyond *atomic.Pointer[error]
+}
 
 func (p topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
 	return r.Partition >= 0 || p.TopicPartitioner.RequiresConsistency(r)
@@ -164,10 +171,14 @@ func (p topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
 
 // Partition answers a number beyond the last partition as it is: the client then fails the record.
 func (p topicPartitioner) Partition(r *kgo.Record, n int) int {
-	if r.Partition >= 0 {
-		return int(r.Partition)
+	if r.Partition < 0 {
+		return p.TopicPartitioner.Partition(r, n)
 	}
-	return p.TopicPartitioner.Partition(r, n)
+	if int(r.Partition) >= n {
+		err := noPartition(r.Topic, r.Partition, n)
+		p.beyond.CompareAndSwap(nil, &err)
+	}
+	return int(r.Partition)
 }
 
 // OnNewBatch passes on what a sticky partitioner needs to know.
@@ -219,6 +230,9 @@ func (a *App) produce(parent context.Context, topic string, f *produceFlags) err
 	}
 	ctx, stop := interruptible(parent)
 	defer stop()
+	complaint, beyond := &complaint{}, &atomic.Pointer[error]{}
+	opts = append(opts, kgo.WithHooks(complaint), kgo.WithLogger(complaint),
+		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil), beyond}))
 	client, err := f.client.client(ctx, opts...)
 	if err != nil {
 		return err
@@ -234,6 +248,7 @@ func (a *App) produce(parent context.Context, topic string, f *produceFlags) err
 		fmt.Fprintln(a.Err, "Type one record a line; Ctrl-D ends.")
 	}
 	p := &production{client: client, topic: topic, template: t, reader: reader, timeout: f.client.timeout,
+		complaint: complaint, beyond: beyond,
 		progress: startProgress(a.Err, "produced", a.Terminal && !f.quiet && !typed)}
 	err = p.run(ctx)
 	p.progress.finish(!f.quiet)
@@ -251,20 +266,26 @@ func checkPartition(ctx context.Context, client *kgo.Client, topic string, parti
 		return explain(topic, d.Err)
 	}
 	if _, ok := d.Partitions[partition]; !ok {
-		return fmt.Errorf("topic %s has no partition %d: it has %s, numbered from 0", topic, partition, count(int64(len(d.Partitions)), "partition"))
+		return noPartition(topic, partition, len(d.Partitions))
 	}
 	return nil
 }
 
+func noPartition(topic string, partition int32, n int) error {
+	return fmt.Errorf("topic %s has no partition %d: it has %s, numbered from 0", topic, partition, count(int64(n), "partition"))
+}
+
 // production is one run of produce.
 type production struct {
-	client   *kgo.Client
-	topic    string
-	template *template
-	reader   recordReader
-	progress *progress
-	timeout  time.Duration
-	settled  atomic.Int64 // records that were acknowledged or given up
+	client    *kgo.Client
+	topic     string
+	template  *template
+	reader    recordReader
+	progress  *progress
+	timeout   time.Duration
+	complaint *complaint
+	beyond    *atomic.Pointer[error]
+	settled   atomic.Int64 // records that were acknowledged or given up
 
 	mu     sync.Mutex
 	failed error // the first error of a record
@@ -312,7 +333,11 @@ func (p *production) run(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failed != nil {
-		return fmt.Errorf("%w; %s not acknowledged, %d acknowledged", explain(p.topic, p.failed), count(p.lost, "record"), p.progress.records.Load())
+		cause := explain(p.topic, p.failed)
+		if beyond := p.beyond.Load(); beyond != nil {
+			cause = *beyond
+		}
+		return fmt.Errorf("%w; %s not acknowledged, %d acknowledged", cause, count(p.lost, "record"), p.progress.records.Load())
 	}
 	if readErr == nil && ctx.Err() != nil {
 		return fmt.Errorf("interrupted; all that was read is acknowledged: %s", count(p.progress.records.Load(), "record"))
@@ -333,7 +358,7 @@ func (p *production) watch(sending context.Context, giveUp context.CancelCauseFu
 			if n := p.settled.Load(); n != settled || p.client.BufferedProduceRecords() == 0 {
 				settled, since = n, now
 			} else if now.Sub(since) >= p.timeout {
-				giveUp(kgo.ErrRecordTimeout)
+				giveUp(p.complaint.reason())
 				return
 			}
 		}
