@@ -16,6 +16,7 @@ const (
 	fillBytesMax     = 1 * gb   // of a topic that is read again and again
 	fillRequestBytes = 8 << 20  // of a request that fills a topic
 	verifyBytes      = 32 << 20 // are read back after producing
+	cpuSecondsMin    = 0.5      // of the broker, below which figures per GB are coarse
 	scheduleLead     = 5 * int64(time.Millisecond)
 )
 
@@ -264,6 +265,13 @@ func (r *runner) produce(ctx context.Context, l *loadOf) (*Figures, error) {
 // describe adds what the figures are of, and warns where they do not mean what they seem to.
 func (f *Figures) describe(part string, s Settings) {
 	f.Part, f.Settings = part, s
+	if u := f.Broker; u != nil {
+		if u.CPUSeconds < cpuSecondsMin {
+			f.Notes = append(f.Notes, fmt.Sprintf("processor time is counted in steps of 10 ms: %.2f s of the broker's say little of it", u.CPUSeconds))
+		} else if s.Rate == 0 && f.LoadCPU > u.CPUSeconds {
+			f.Notes = append(f.Notes, "the load used more processor time than the broker: what was reached a second may be the load's limit")
+		}
+	}
 	if f.Produced == nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -42,7 +43,8 @@ type measurement struct {
 	produced func(ctx context.Context) error
 	// lead: the part ends when the readers have ended, not when the producers have. They begin at the mark.
 	lead      bool
-	fetchName string // what the latency of readers is of; "": it is not told
+	fetchName string       // what the latency of readers is of; "": it is not told
+	base      atomic.Int64 // payload at the mark, for the progress
 }
 
 // mark is the state of the counters at one time.
@@ -111,6 +113,7 @@ func (m *measurement) begin(ctx context.Context, producers, readers *crew) (mark
 	if err != nil {
 		return begin, err
 	}
+	m.base.Store(begin.produced.payloadBytes + begin.fetched.payloadBytes)
 	m.gate.marked.Store(max(begin.at, 1))
 	if m.warmup == 0 {
 		start()
@@ -179,7 +182,7 @@ func ownCPU() time.Duration {
 
 func (m *measurement) figures(begin, end mark, peak *memoryPeak) *Figures {
 	last := begin.at
-	for _, w := range append(m.producers, m.readers...) {
+	for _, w := range slices.Concat(m.producers, m.readers) {
 		last = max(last, w.own().last.Load())
 	}
 	f := &Figures{Seconds: float64(last-begin.at) / 1e9, LoadCPU: (end.self - begin.self).Seconds()}
@@ -229,7 +232,7 @@ func (f *Figures) addLatency(of string, workers []worker, which func(*tally) *hd
 func (m *measurement) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	var before, base counts
+	var before counts
 	moved := time.Now()
 	for {
 		select {
@@ -238,10 +241,7 @@ func (m *measurement) watch(ctx context.Context, cancel context.CancelCauseFunc)
 		case now := <-tick.C:
 			all := sum(m.producers).plus(sum(m.readers))
 			marked := m.gate.marked.Load()
-			if marked == 0 {
-				base = all
-			}
-			m.runner.status(m, all.payloadBytes-base.payloadBytes, marked)
+			m.runner.status(m, all.payloadBytes-m.base.Load(), marked)
 			if all.requests != before.requests {
 				before, moved = all, now
 			} else if now.Sub(moved) > stallMax {

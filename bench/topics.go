@@ -58,7 +58,8 @@ func connect(ctx context.Context, broker, prefix string) (*admin, error) {
 	return &admin{client: client, adm: adm, prefix: prefix}, nil
 }
 
-// make creates a topic and returns when all its partitions have leaders.
+// make creates a topic and returns when all its partitions can be used: some brokers name a leader before it
+// knows that it is one.
 func (a *admin) make(ctx context.Context, partitions int, configs map[string]string) (*topic, error) {
 	a.count++
 	t := &topic{name: a.prefix + strconv.Itoa(a.count), partitions: partitions}
@@ -80,11 +81,13 @@ func (a *admin) make(ctx context.Context, partitions int, configs map[string]str
 	for {
 		missing, err := a.leaders(ctx, t)
 		if err == nil && missing == 0 {
-			return t, nil
+			if _, err = a.ends(ctx, t); err == nil {
+				return t, nil
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("topic %s: %d of %d partitions have no leader (%v): %w", t.name, missing, partitions, err, context.Cause(ctx))
+			return nil, fmt.Errorf("topic %s: %d of %d partitions have no leader, or it does not answer yet (%v): %w", t.name, missing, partitions, err, context.Cause(ctx))
 		case <-time.After(pollEvery):
 		}
 	}
@@ -123,8 +126,11 @@ func (a *admin) ends(ctx context.Context, t *topic) ([]int64, error) {
 	ends := make([]int64, t.partitions)
 	for i := range ends {
 		o, ok := listed.Lookup(t.name, int32(i))
-		if !ok || o.Err != nil {
-			return nil, fmt.Errorf("end offset of %s partition %d: found %v: %w", t.name, i, ok, errors.Join(o.Err))
+		if !ok {
+			return nil, fmt.Errorf("end offset of %s partition %d: the broker did not answer for it", t.name, i)
+		}
+		if o.Err != nil {
+			return nil, fmt.Errorf("end offset of %s partition %d: %w", t.name, i, o.Err)
 		}
 		ends[i] = o.Offset
 	}

@@ -213,3 +213,24 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 }
+
+// FuzzAnswers holds that no answer makes the parsers panic or take more than it has.
+func FuzzAnswers(f *testing.F) {
+	f.Add(bytes.Repeat([]byte{0}, 64))
+	f.Add(bytes.Repeat([]byte{0xff}, 64))
+	f.Add([]byte{0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		acks, _ := ParseProduce(nil, raw)
+		parts, _, _ := ParseFetch(nil, raw)
+		if len(acks)*30 > len(raw)+30 || len(parts)*30 > len(raw)+30 {
+			t.Fatalf("%d acks and %d parts of %d bytes", len(acks), len(parts), len(raw))
+		}
+		for len(raw) > 0 {
+			_, _, size, err := ParseBatch(raw)
+			if err != nil || size == 0 {
+				return
+			}
+			raw = raw[size:]
+		}
+	})
+}
