@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -111,14 +109,6 @@ func markStarts(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		markStarts(sub)
 	}
-}
-
-// interruptible returns a context that ends with the first SIGINT or SIGTERM. After that the signals do
-// what they do by default, so that a second one ends the process at once.
-func interruptible(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
 }
 
 // printJSON writes v as indented JSON and a newline.

@@ -52,3 +52,13 @@ func someTopics(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// refuseEmpty refuses a flag that is given without a value, which is what a variable that is not set leaves.
+func refuseEmpty(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return usagef("--%s is empty: give it a value or leave it out (a variable that is not set?)", name)
+		}
+	}
+	return nil
+}

@@ -28,8 +28,8 @@ func (a *App) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a broker",
-		Long: `Run a broker until SIGTERM or SIGINT: then clients are answered and everything is synced; a second signal
-ends the process at once.
+		Long: `Run a broker until SIGTERM or SIGINT: then clients are answered and everything is synced; another signal a
+second or more after the first ends the process at once.
 
 Settings carry Kafka's names; those of millrace alone begin with millrace. They come from the command line
 (--set and the short forms), the environment (MILLRACE_LOG_RETENTION_MS is log.retention.ms) and a properties
@@ -39,6 +39,9 @@ file (--config), in this order of precedence. --print-config lists them all; doc
   millrace serve --config broker.properties --set log.retention.ms=86400000`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseEmpty(cmd, "config", "data-dir", "listen", "advertise", "node-id"); err != nil {
+				return err
+			}
 			loaded, err := settings.Load(flags, a.Environ)
 			if err != nil {
 				return usagef("settings:%s", listed(err))

@@ -292,6 +292,17 @@ func TestFollow(t *testing.T) {
 	c.end(syscall.SIGTERM)
 }
 
+// TestServeSignalledTwice holds that a signal that comes twice at once is one stop, and a clean one.
+func TestServeSignalledTwice(t *testing.T) {
+	c := serve(t, t.TempDir())
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.end(syscall.SIGTERM); err != nil || !strings.Contains(c.text(), "broker stopped") {
+		t.Errorf("%v\n%s", err, c.text())
+	}
+}
+
 func TestServeRefusals(t *testing.T) {
 	dir := t.TempDir()
 	c := serve(t, dir)
@@ -305,6 +316,8 @@ func TestServeRefusals(t *testing.T) {
 	f(2, "did you mean log.retention.ms?", "--set", "log.retentoin.ms=1")
 	f(2, "num.partitions", "--set", "num.partitions=x")
 	f(2, "--advertise HOST:PORT", "--listen", "0.0.0.0:9092")
+	f(2, "--data-dir is empty", "--data-dir", "")
+	f(2, "log.dirs", "--set", "log.dirs=")
 	f(2, "settings file", "--config", "/does/not/exist")
 	f(2, "--json belongs to --print-config", "--json")
 	f(1, "in use by another broker", "--data-dir", dir, "--listen", "127.0.0.1:0", "--set", "millrace.admin.listen=")

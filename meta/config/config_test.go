@@ -63,6 +63,7 @@ func TestBrokerFaults(t *testing.T) {
 	f(map[string]string{"log.segment.bytes": "1"}, "value must be at least 1048576")
 	f(map[string]string{"log.cleanup.policy": "compact"}, "compaction does not exist here yet")
 	f(map[string]string{"log.dirs": "a,b"}, "more than one directory")
+	f(map[string]string{"log.dirs": ""}, "names no directory")
 	f(map[string]string{"broker.id": "2", "node.id": "3"}, "broker.id: differs from node.id")
 	f(map[string]string{"listeners": "PLAINTEXT://0.0.0.0:9092"}, "set advertised.listeners=PLAINTEXT://HOST:9092")
 	f(map[string]string{"listeners": "PLAINTEXT://:9092"}, "set advertised.listeners=")

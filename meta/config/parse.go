@@ -137,7 +137,7 @@ func (p *brokerParser) nodeID() int32 {
 }
 
 func (p *brokerParser) dataDir() string {
-	if !p.isSet("log.dirs") || len(p.value("log.dirs").List) == 0 {
+	if !p.isSet("log.dirs") {
 		dir := p.value("log.dir").Text
 		if dir == "" {
 			p.fault("log.dir", "names no directory")
@@ -145,6 +145,10 @@ func (p *brokerParser) dataDir() string {
 		return dir
 	}
 	dirs := p.value("log.dirs").List
+	if len(dirs) == 0 {
+		p.fault("log.dirs", "names no directory (a variable that is not set?); give it one or leave it out")
+		return ""
+	}
 	if len(dirs) > 1 {
 		p.fault("log.dirs", "names more than one directory; one is possible here: join the disks below it (LVM, RAID, XFS over several)")
 	}
