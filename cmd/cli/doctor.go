@@ -17,7 +17,10 @@ func (a *App) doctorCommand() *cobra.Command {
 		Long: `Check this host for running a broker: kernel, io_uring, file system, limits, memory settings, free space and
 clock. Nothing is changed. The exit code is 1 when something serious is found.`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := refuseEmpty(cmd, "data-dir"); err != nil {
+				return err
+			}
 			findings := doctor.Check(doctor.System(dir))
 			if err := a.printFindings(findings, asJSON); err != nil {
 				return err

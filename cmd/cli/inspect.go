@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -30,7 +31,8 @@ func (a *App) inspectCommand() *cobra.Command {
 		Use:   "inspect",
 		Short: "Read a data directory without a broker and verify every checksum",
 		Long: `Read a data directory without a broker, whether one runs on it or not, and verify every checksum. Nothing is
-changed. The first damage of each segment is printed with file and position, and the exit code is then 1.
+changed. The first damage of each segment is printed with file and position, and the exit code is then 1, as it is where
+nothing is found to read. "offsets A to B" names the first and the last; end_offset in JSON is the one after it.
 
 With --json each line is an object: its type is shard, segment, append, record, damage or, last, summary.`,
 		Example: `  millrace inspect --data-dir ./data
@@ -76,7 +78,35 @@ func (a *App) inspect(f *inspectFlags) error {
 	if err == nil && i.total.Damages > 0 {
 		return errQuiet
 	}
+	if err == nil && i.total.Shards == 0 {
+		return a.nothing(f, i.all)
+	}
 	return err
+}
+
+// nothing says why no shard was printed. Only a broker's directory without one is no error.
+func (a *App) nothing(f *inspectFlags, all int64) error {
+	filtered := len(f.topics) > 0 || len(f.partitions) > 0
+	switch {
+	case !isDataDir(f.dir) && all == 0:
+		return fmt.Errorf("%s is no data directory of a broker: it has neither broker.lock nor partitions; --data-dir wants what serve has as log.dirs", f.dir)
+	case filtered && all == 0:
+		return fmt.Errorf("%s has no partitions yet, so none that --topic and --partition name", f.dir)
+	case filtered:
+		return fmt.Errorf("none of the %s in %s is one that --topic and --partition name; without them all are listed", count(all, "shard"), f.dir)
+	}
+	fmt.Fprintf(a.Err, "%s is a broker's data directory and has no partitions yet\n", f.dir)
+	return nil
+}
+
+// isDataDir tells a directory that a broker has run on.
+func isDataDir(dir string) bool {
+	for _, name := range []string{"broker.lock", "meta", "index"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // inspection prints what engine.Inspect finds.
@@ -85,6 +115,7 @@ type inspection struct {
 	out     *bufio.Writer
 	encoder *json.Encoder
 	topic   string
+	all     int64 // shards, also those that are not asked for
 	// of the segment that is walked
 	appends, records int64
 	total            inspectSummary
@@ -121,6 +152,7 @@ func (i *inspection) print(object any, format string, args ...any) error {
 }
 
 func (i *inspection) shard(s *engine.ShardInfo) error {
+	i.all++
 	if len(i.flags.topics) > 0 && !slices.Contains(i.flags.topics, s.Topic) ||
 		len(i.flags.partitions) > 0 && !slices.Contains(i.flags.partitions, s.ID.Partition) {
 		return engine.ErrSkipShard
@@ -147,6 +179,10 @@ func (i *inspection) segment(*engine.SegmentInfo) error {
 
 func (i *inspection) end(s *engine.SegmentInfo) error {
 	i.total.Bytes += s.Bytes
+	offsets := fmt.Sprintf("offsets %d to %d", s.BaseOffset, s.EndOffset-1)
+	if s.EndOffset == s.BaseOffset {
+		offsets = fmt.Sprintf("empty, begins at offset %d", s.BaseOffset)
+	}
 	return i.print(struct {
 		Type        string `json:"type"`
 		Path        string `json:"path"`
@@ -161,7 +197,7 @@ func (i *inspection) end(s *engine.SegmentInfo) error {
 		Appends     int64  `json:"appends"`
 		Records     int64  `json:"records"`
 	}{"segment", s.Path, s.Number, s.Generation, s.BaseOffset, s.EndOffset, s.LeaderEpoch, s.Created, s.Bytes, s.FileBytes, i.appends, i.records},
-		"  segment %d generation %d: offsets %d to %d, %s, %s, %d of %d bytes, epoch %d", s.Number, s.Generation, s.BaseOffset, s.EndOffset,
+		"  segment %d generation %d: %s, %s, %s, %d of %d bytes, epoch %d", s.Number, s.Generation, offsets,
 		count(i.appends, "append"), count(i.records, "record"), s.Bytes, s.FileBytes, s.LeaderEpoch)
 }
 

@@ -32,7 +32,7 @@ type Finding struct {
 // Check runs every check. The order is fixed.
 func Check(h Host) []Finding {
 	return []Finding{
-		kernel(h), ioUring(h), fileSystem(h), space(h), inodes(h),
+		kernel(h), ioUring(h), dataDirectory(h), fileSystem(h), space(h), inodes(h),
 		openFiles(h), lockedMemory(h), mapCount(h), hugePages(h), dirty(h), swap(h), clock(h), clockSource(h),
 	}
 }
@@ -86,6 +86,21 @@ func ioUring(h Host) Finding {
 	return f
 }
 
+func dataDirectory(h Host) Finding {
+	f := Finding{Check: "data directory", Level: OK, Found: h.ProbedDir}
+	switch {
+	case h.Obstacle != "":
+		f.Level, f.Found = Serious, h.Obstacle+" is not a directory"
+		f.Says = "the data directory cannot be " + h.DataDir
+		f.Repair = "give --data-dir another path"
+	case h.DataDir != "" && h.DataDir != h.ProbedDir:
+		f.Level, f.Found = Note, h.DataDir+" is missing"
+		f.Says = "serve makes it at its first start; what is said of the file system is that of " + h.ProbedDir
+		f.Repair = "check the path; where it is right, nothing is to be done"
+	}
+	return f
+}
+
 // volatile file systems lose everything with the machine; foreign ones lack what a log needs.
 var (
 	volatileSystems = []string{"tmpfs", "ramfs"}
@@ -99,7 +114,11 @@ func fileSystem(h Host) Finding {
 	case p.Err != nil:
 		f.Level, f.Found = Serious, h.ProbedDir
 		f.Says = "the data directory cannot be used: " + p.Err.Error()
-		f.Repair = "mkdir -p " + p.Dir + " && chown $(id -u):$(id -g) " + p.Dir
+		dir := h.DataDir
+		if dir == "" {
+			dir = p.Dir
+		}
+		f.Repair = fmt.Sprintf("mkdir -p %s && chown $(id -u):$(id -g) %s", dir, dir)
 	case contains(volatileSystems, kind):
 		f.Level, f.Says = Warning, kind+" keeps its files in memory: all records are lost with the machine"
 		f.Repair = "set --data-dir to a directory on a disk (ext4 or XFS)"

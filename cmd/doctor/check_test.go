@@ -3,6 +3,8 @@ package doctor
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	f("", OK, "", func(*Host, map[string]string) {})
+	f("data directory", Note, "check the path", func(h *Host, _ map[string]string) { h.DataDir = "/d/missing" })
+	f("data directory", Serious, "another path", func(h *Host, _ map[string]string) { h.DataDir, h.Obstacle = "/d/x/y", "/d/x" })
 	f("kernel", Warning, "5.10", func(h *Host, _ map[string]string) { h.Kernel = "5.4.0-42-generic" })
 	f("kernel", Note, "6.5", func(h *Host, _ map[string]string) { h.Probe.Cachestat = false })
 	f("kernel", Note, "", func(h *Host, _ map[string]string) { h.Kernel = "odd" })
@@ -96,4 +100,21 @@ func TestSystem(t *testing.T) {
 			t.Errorf("%+v does not say what is wrong", f)
 		}
 	}
+}
+
+func TestLocate(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(dir, wantExisting, wantObstacle string) {
+		t.Helper()
+		if absolute, existing, obstacle := locate(dir); absolute != dir || existing != wantExisting || obstacle != wantObstacle {
+			t.Errorf("%s: %s, %s, %q", dir, absolute, existing, obstacle)
+		}
+	}
+	f(dir, dir, "")
+	f(filepath.Join(dir, "a", "b"), dir, "")
+	f(filepath.Join(file, "b"), dir, file)
 }

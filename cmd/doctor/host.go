@@ -19,6 +19,9 @@ type Host struct {
 	Kernel string
 	// OpenFiles and LockedMemory are the limits of this process, current and the highest it may set.
 	OpenFiles, LockedMemory Limit
+	// DataDir is the data directory, absolute; empty: ProbedDir. Obstacle is the first part of its path that is
+	// there and no directory, empty where there is none.
+	DataDir, Obstacle string
 	// Probe is of ProbedDir, the data directory or, where that does not exist yet, the nearest directory above.
 	Probe     diskio.Report
 	ProbedDir string
@@ -51,7 +54,7 @@ func System(dir string) Host {
 	}
 	h.OpenFiles = limit(unix.RLIMIT_NOFILE)
 	h.LockedMemory = limit(unix.RLIMIT_MEMLOCK)
-	h.ProbedDir = existing(dir)
+	h.DataDir, h.ProbedDir, h.Obstacle = locate(dir)
 	h.Probe = diskio.Probe(h.ProbedDir)
 	var stat unix.Statfs_t
 	if unix.Statfs(h.ProbedDir, &stat) == nil {
@@ -75,19 +78,25 @@ func limit(resource int) Limit {
 	return Limit{Current: r.Cur, Highest: r.Max}
 }
 
-// existing is dir or the nearest directory above it that is there.
-func existing(dir string) string {
-	path, err := filepath.Abs(dir)
+// locate returns dir as an absolute path, it or the nearest directory above it that is there, and what stands
+// in its way.
+func locate(dir string) (absolute, existing, obstacle string) {
+	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return dir
+		return dir, dir, ""
 	}
+	path := absolute
 	for {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			return path
+		info, err := os.Stat(path)
+		if err == nil && info.IsDir() {
+			return absolute, path, obstacle
+		}
+		if err == nil {
+			obstacle = path
 		}
 		above := filepath.Dir(path)
 		if above == path {
-			return path
+			return absolute, path, obstacle
 		}
 		path = above
 	}
