@@ -15,5 +15,8 @@ var ErrTooLarge = errors.New("command is too large")
 // ErrInUse says that another process has the directory open.
 var ErrInUse = errors.New("directory is in use by another process")
 
+// ErrDamaged says that files of the directory are damaged.
+var ErrDamaged = errors.New("files of the cluster state are damaged")
+
 // ErrIdentity says that the directory belongs to another node or cluster.
 var ErrIdentity = errors.New("directory belongs to another broker")

@@ -2,9 +2,12 @@ package meta
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // proposalsQueued bounds the proposals that wait for the loop; further ones block in Propose.
@@ -38,8 +41,8 @@ type answer struct {
 }
 
 // Open opens or makes the directory, restores the machines from snapshot and log, and returns when this
-// node leads and everything committed is applied. ErrInUse and ErrIdentity tell apart what an operator
-// can repair.
+// node leads and everything committed is applied. ErrInUse, ErrIdentity and ErrDamaged tell apart
+// what an operator can repair.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -67,6 +70,10 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		err = context.Cause(ctx)
 	}
 	_ = n.Close()
+	if errors.Is(err, ErrDamaged) || pebble.IsCorruptionError(err) {
+		err = fmt.Errorf("%w; restore %s from a backup: topics and configs live there, the records in the shards are not affected",
+			err, o.Dir)
+	}
 	return nil, fmt.Errorf("open meta node: %w", err)
 }
 

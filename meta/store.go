@@ -62,7 +62,10 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 		MaxOpenFiles:       64,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             storeLogger{logger: o.Logger, failed: failed},
-		EventListener:      &pebble.EventListener{BackgroundError: failed},
+		// Without DataCorruption Pebble ends the process where it reads damage, in whatever goroutine that is.
+		EventListener: &pebble.EventListener{BackgroundError: failed, DataCorruption: func(info pebble.DataCorruptionInfo) {
+			failed(fmt.Errorf("%w: %s: %w", ErrDamaged, info.Path, info.Details))
+		}},
 	}
 	s := &store{lock: lock, metrics: metrics}
 	err = guard(func() (err error) {
