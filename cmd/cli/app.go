@@ -89,6 +89,7 @@ func (a *App) root() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.serveCommand(), a.topicCommand(), a.produceCommand(), a.consumeCommand(),
 		a.inspectCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(), a.docsCommand())
 	markStarts(root)

@@ -50,6 +50,10 @@ func TestUsage(t *testing.T) {
 	f(2, `--config "x" is not NAME=VALUE`, "topic", "create", "a", "--config", "x")
 	f(2, "--partitions 0 must be at least 1", "topic", "create", "a", "--partitions", "0")
 	f(2, "name what to do", "topic")
+	f(2, `there is no command "topic bogus"; there are alter, create, delete, describe, list`, "topic", "bogus")
+	f(2, `there is no command "topic creat"; did you mean "create"?`, "topic", "creat")
+	f(2, `--partitions "foo" is not a whole number up to 2147483647`+"\nTry: millrace topic create --help", "topic", "create", "a", "--partitions", "foo")
+	f(2, `--timeout "5" is not a duration like 500ms`, "topic", "list", "--timeout", "5")
 	f(1, "no broker answers at 127.0.0.1:1", "topic", "list", "--broker", "127.0.0.1:1", "--timeout", "1s")
 	f(1, "no such file", "produce", "a", "--file", "/does/not/exist")
 }
@@ -177,13 +181,20 @@ func TestJSONReaderFaults(t *testing.T) {
 	}
 	f(``, "")
 	f(`{"value":"a"}{"value":null}`+"\n\n", "")
-	f(`{"value":"a"}{"valu":"b"}`, `input record 2: json: unknown field "valu"`)
-	f(`{"key":"a"}`, "input record 1: neither value nor value_base64")
+	f(`{"value":"a"}{"valu":"b"}`, `input record 2, line 1: unknown field "valu"; those of a record are key`)
+	f(`{"key":"a"}`, "input record 1, line 1: neither value nor value_base64")
 	f(`{"value":"a","value_base64":"YQ=="}`, "both given")
 	f(`{"value_base64":"!"}`, "value_base64: illegal base64")
 	f(`{"value":"a","headers":[{"value":"x"}]}`, "header 0 has no key")
-	f(`{"value":1}`, "input record 1")
-	f(`x`, "input record 1")
+	f(`{"value":1}`, "input record 1, line 1: field value is a number and must be a string or null")
+	f("{\"value\":\"a\"}\n\n"+`{"value":"a","partition":"x"}`+"\n{}", "input record 2, line 3: field partition is a string and must be a whole number")
+	f(`{"value":"a","timestamp":1.5}`, "field timestamp is number 1.5 and must be a whole number")
+	f(`{"value":"a","headers":[{"key":"h","value":1}]}`, "must be a string or null")
+	f(`{"value":"a","headers":{}}`, "field headers is an object and must be an array")
+	f("{\"value\":\"a\"}\n7\n", `input record 2, line 2: a number is no record; a record is an object`)
+	f("{\"value\":\"a\"}\n{\"value\":\n x}", "input record 2, line 3: not JSON (invalid character 'x'")
+	f("{\"value\":\"a\"}\n{\"value\":", "input record 2, line 2: the input ends within the record")
+	f(`x`, "input record 1, line 1: not JSON")
 }
 
 func TestLineReader(t *testing.T) {

@@ -3,9 +3,11 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // errQuiet ends a command with code 1 after it has said everything itself.
@@ -28,8 +30,18 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
-		return usagef("there is no command %q; did you mean %q?", args[0], names[0])
+	if cmd.HasSubCommands() {
+		name := strings.TrimPrefix(cmd.CommandPath()+" "+args[0], cmd.Root().Name()+" ")
+		if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+			return usagef("there is no command %q; did you mean %q?", name, names[0])
+		}
+		var names []string
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		return usagef("there is no command %q; there are %s", name, strings.Join(names, ", "))
 	}
 	return usagef("%s takes no argument %q", cmd.CommandPath(), args[0])
 }
@@ -61,4 +73,32 @@ func refuseEmpty(cmd *cobra.Command, flags ...string) error {
 		}
 	}
 	return nil
+}
+
+// flagError says what a flag expects, in place of what the parser of its type met.
+func flagError(_ *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	expected := ""
+	switch invalid.GetFlag().Value.Type() {
+	case "int16":
+		expected = "a whole number up to 32767"
+	case "int32":
+		expected = "a whole number up to 2147483647"
+	case "int", "int64", "uint64":
+		expected = "a whole number"
+	case "int32Slice":
+		expected = "a whole number, or several with commas between"
+	case "duration":
+		expected = "a duration like 500ms, 10s or 5m"
+	case "float64":
+		expected = "a number"
+	case "bool":
+		expected = "true or false"
+	default:
+		return err
+	}
+	return fmt.Errorf("--%s %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), expected)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 	"unicode/utf8"
 
@@ -176,33 +175,4 @@ func (j *jsonRecord) record() (*kgo.Record, error) {
 		r.Headers = append(r.Headers, header)
 	}
 	return r, nil
-}
-
-// jsonReader reads one JSON object after the other.
-type jsonReader struct {
-	decoder *json.Decoder
-	n       int
-}
-
-func newJSONReader(in io.Reader) *jsonReader {
-	d := json.NewDecoder(in)
-	d.DisallowUnknownFields()
-	return &jsonReader{decoder: d}
-}
-
-func (r *jsonReader) read() (*kgo.Record, error) {
-	var j jsonRecord
-	err := r.decoder.Decode(&j)
-	if err == io.EOF {
-		return nil, io.EOF
-	}
-	r.n++
-	if err != nil {
-		return nil, fmt.Errorf("input record %d: %w", r.n, err)
-	}
-	record, err := j.record()
-	if err != nil {
-		return nil, fmt.Errorf("input record %d: %w", r.n, err)
-	}
-	return record, nil
 }

@@ -223,7 +223,7 @@ func TestCommands(t *testing.T) {
 	f(0, "k:three\n", "", "produced 1 record", "produce", "a", "-p", "1", "-K", ":", "-H", "h=x", "-H", "h=", "--timestamp", "1700000000123", "--codec", "zstd")
 	f(1, "x\n", "", "topic a has no partition 9: it has 4 partitions", "produce", "a", "-p", "9")
 	f(0, `{"key":null,"value":"","partition":2,"timestamp":5}{"key":"","value_base64":"/w==","partition":2,"timestamp":6}`, "", "produced 2", "produce", "a", "-f", "json", "--acks", "1")
-	f(1, `{"value":"x","partition":3}{"value":`, "", "input record 2", "produce", "a", "-f", "json")
+	f(1, `{"value":"x","partition":3}{"value":`, "", "input record 2, line 1", "produce", "a", "-f", "json")
 	f(0, "", "one\ntwo\nthree\n", "", "consume", "a", "-p", "1")
 	f(0, "", "|two\n", "", "consume", "a", "-p", "1", "--from", "1", "-n", "1", "-K", "|")
 	f(0, "", "k|three\n", "", "consume", "a", "-p", "1", "--from", "-1", "-K", "|")
