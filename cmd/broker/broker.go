@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"millrace/cmd/admin"
@@ -114,7 +115,7 @@ func (b *Broker) openDirectory() error {
 	}
 	fs, err := diskio.Open(dir, diskio.Options{Backend: b.config.IOBackend, Logger: b.log})
 	if err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return unwritable(dir, fmt.Errorf("data directory: %w", err))
 	}
 	b.fs = fs
 	b.lock, err = fs.Lock(filepath.Join(dir, lockName))
@@ -122,9 +123,17 @@ func (b *Broker) openDirectory() error {
 		return fmt.Errorf("data directory %s is in use by another broker; stop that one, or start this one with another --data-dir", dir)
 	}
 	if err != nil {
-		return fmt.Errorf("data directory: lock: %w", err)
+		return unwritable(dir, fmt.Errorf("data directory: lock: %w", err))
 	}
 	return nil
+}
+
+// unwritable adds the remedy where the data directory may not be written.
+func unwritable(dir string, err error) error {
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w; give %s and what is in it to the user that runs the broker (chown -R), mount it writable, or set log.dirs (--data-dir) to another directory", err, dir)
+	}
+	return err
 }
 
 // openStores opens engine and Raft group at once: each waits for syncs of its own.

@@ -89,10 +89,10 @@ func kafkaEndpoints(endpoints []cluster.Endpoint) []kafka.Endpoint {
 	return list
 }
 
-// listenHint adds the remedy to a port in use, where the error has none yet.
+// listenHint adds the commands to the remedy of a port in use.
 func listenHint(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; is another broker running? `ss -ltnp` shows what uses the port, --listen HOST:PORT takes another", err)
+		return fmt.Errorf("%w (`ss -ltnp` shows which process it is, --listen HOST:PORT sets the port)", err)
 	}
 	return err
 }
