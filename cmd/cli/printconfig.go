@@ -12,9 +12,9 @@ func (a *App) printConfig(loaded *config.Broker, asJSON bool) error {
 	rows := loaded.Rows()
 	if !asJSON {
 		return a.table(func(w *tabwriter.Writer) {
-			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tMEANING")
+			fmt.Fprintln(w, "SETTING\tVALUE\tDEFAULT\tSOURCE\tEFFECT\tMEANING")
 			for _, r := range rows {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, shown(r.Value), shown(r.Default), r.Source, r.Doc)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, shown(r.Value), shown(r.Default), r.Source, r.Effect, r.Doc)
 			}
 		})
 	}
@@ -23,11 +23,12 @@ func (a *App) printConfig(loaded *config.Broker, asJSON bool) error {
 		Value   string `json:"value"`
 		Default string `json:"default"`
 		Source  string `json:"source"`
+		Effect  string `json:"effect"`
 		Meaning string `json:"meaning"`
 	}
 	list := make([]row, len(rows))
 	for i, r := range rows {
-		list[i] = row{r.Name, r.Value, r.Default, r.Source, r.Doc}
+		list[i] = row{r.Name, r.Value, r.Default, r.Source, r.Effect, r.Doc}
 	}
 	return a.printJSON(list)
 }

@@ -33,7 +33,8 @@ second or more after the first ends the process at once.
 
 Settings carry Kafka's names; those of millrace alone begin with millrace. They come from the command line
 (--set and the short forms), the environment (MILLRACE_LOG_RETENTION_MS is log.retention.ms) and a properties
-file (--config), in this order of precedence. --print-config lists them all; docs/configuration.md explains them.`,
+file (--config), in this order of precedence. --print-config lists them all; docs/configuration.md explains them. Those that are defaults of topics' configs,
+as log.retention.ms of retention.ms, stand in the same places; topic create --config sets them for one topic.`,
 		Example: `  millrace serve --data-dir ./data
   millrace serve --data-dir /var/lib/millrace --listen 0.0.0.0:9092 --advertise broker1.example.org:9092
   millrace serve --config broker.properties --set log.retention.ms=86400000`,
@@ -62,7 +63,7 @@ file (--config), in this order of precedence. --print-config lists them all; doc
 	f.StringVarP(&flags.Listen, "listen", "l", "", "HOST:PORT to listen on (listeners)")
 	f.StringVarP(&flags.Advertise, "advertise", "a", "", "HOST:PORT that clients are told to connect to (advertised.listeners)")
 	f.StringVar(&flags.NodeID, "node-id", "", "number of this broker in its cluster (node.id)")
-	f.BoolVar(&print, "print-config", false, "print every setting with value, source and meaning, and end")
+	f.BoolVar(&print, "print-config", false, "print every setting with value, source, effect and meaning, and end")
 	f.BoolVar(&asJSON, "json", false, "print JSON (with --print-config)")
 	return cmd
 }

@@ -334,7 +334,7 @@ func TestPrintConfig(t *testing.T) {
 	found := map[string]string{}
 	for _, r := range rows {
 		found[r["name"]] = fmt.Sprintf("%s %s %s", r["value"], r["default"], r["source"])
-		if r["meaning"] == "" {
+		if r["effect"] == "" || r["meaning"] == "" {
 			t.Errorf("%s has no meaning", r["name"])
 		}
 	}

@@ -260,6 +260,18 @@ func TestDescribeBroker(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
+	f := func(name, effect, doc string) {
+		t.Helper()
+		for _, row := range rows {
+			if row.Name == name && (row.Effect != effect || row.Doc != doc) {
+				t.Errorf("%+v", row)
+			}
+		}
+	}
+	f("num.partitions", "takes effect", "How many partitions a topic gets that does not say so itself.")
+	f("log.cleaner.min.compaction.lag.ms", "no meaning here", "Of topics, min.compaction.lag.ms: How long a record stays uncompacted at least.")
+	f("log.roll.hours", "takes effect", "Of topics, segment.ms in hours: How old a segment may get before a new one is begun, so that retention can delete it.")
+	f("min.insync.replicas", "no meaning here", "Of topics, min.insync.replicas: How many replicas must be in sync for a produce request with acks=all to be taken.")
 	if len(rows) != len(BrokerDefinitions()) {
 		t.Errorf("%d rows", len(rows))
 	}

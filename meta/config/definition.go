@@ -47,6 +47,15 @@ const (
 	Refused
 )
 
+// String returns the words that --print-config shows.
+func (s Standing) String() string {
+	names := [...]string{"", "takes effect", "no meaning here", "refused"}
+	if int(s) >= len(names) {
+		return ""
+	}
+	return names[s]
+}
+
 // Importance ranks a definition for readers.
 type Importance uint8
 
@@ -115,6 +124,8 @@ type Definition struct {
 	Check func(v Parsed) error
 	// Valid describes the legal values for the documentation, for example "[0,...]".
 	Valid string
+
+	short string // Doc in one sentence; empty: its first one
 }
 
 // Parsed is a value in the form that its type asks for. Text always holds the trimmed text.

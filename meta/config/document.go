@@ -13,6 +13,7 @@ type Row struct {
 	Value   string // empty where nothing is set and there is no default
 	Default string
 	Source  string // "default", or where the value was written
+	Effect  string // of a value here: "takes effect", "no meaning here" or "refused"
 	Doc     string // one sentence
 }
 
@@ -20,7 +21,10 @@ type Row struct {
 func (b *Broker) Rows() []Row {
 	var rows []Row
 	for _, d := range BrokerDefinitions() {
-		row := Row{Name: d.Name, Value: d.Default, Default: d.Default, Source: SourceDefault.String(), Doc: firstSentence(d.Doc)}
+		row := Row{Name: d.Name, Value: d.Default, Default: d.Default, Source: SourceDefault.String(), Effect: d.Standing.String(), Doc: d.short}
+		if row.Doc == "" {
+			row.Doc = firstSentence(d.Doc)
+		}
 		if s, ok := b.settings[d.Name]; ok {
 			row.Value, row.Source = s.Value, s.Origin
 			if d.Sensitive {

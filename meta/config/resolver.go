@@ -92,7 +92,6 @@ func (r *Resolver) parseTopic(overrides map[string]string) *Topic {
 		LogAppendTime:               value("message.timestamp.type").Text == "LogAppendTime",
 		TimestampBeforeMaxMS:        number("message.timestamp.before.max.ms"),
 		TimestampAfterMaxMS:         number("message.timestamp.after.max.ms"),
-		MinInsyncReplicas:           int(number("min.insync.replicas")),
 		UncleanLeaderElection:       value("unclean.leader.election.enable").Bool,
 		RetentionBytes:              number("retention.bytes"),
 		RetentionAge:                -1,

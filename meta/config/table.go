@@ -41,7 +41,8 @@ func synonymDefinitions(topic *Definition) []*Definition {
 		d := &Definition{
 			Name: s.Name, Scope: ScopeBroker, Standing: topic.Standing, Importance: Medium,
 			Type: topic.Type, Default: topic.Default, Check: topic.Check, Valid: topic.Valid, Reason: topic.Reason,
-			Doc: "Default of " + topic.Name + " for topics that do not set it. " + topic.Doc,
+			Doc:   "Default of " + topic.Name + " for topics that do not set it. " + topic.Doc,
+			short: "Of topics, " + topic.Name + ": " + firstSentence(topic.Doc),
 		}
 		last := i == len(topic.Synonyms)-1
 		if i == 0 {
@@ -50,6 +51,7 @@ func synonymDefinitions(topic *Definition) []*Definition {
 		} else {
 			d.Type = Int
 			d.Doc = topic.Name + " in " + unitOf(s.Factor) + ", where " + topic.Synonyms[0].Name + " is not set. " + topic.Doc
+			d.short = "Of topics, " + topic.Name + " in " + unitOf(s.Factor) + ": " + firstSentence(topic.Doc)
 			d.Null = !last
 			d.Check, d.Valid = olderForm(topic, s.Factor)
 			if last {

@@ -29,7 +29,6 @@ type Topic struct {
 	LogAppendTime          bool  // message.timestamp.type
 	TimestampBeforeMaxMS   int64 // message.timestamp.before.max.ms
 	TimestampAfterMaxMS    int64 // message.timestamp.after.max.ms
-	MinInsyncReplicas      int
 	UncleanLeaderElection  bool
 	CleanupDelete          bool // cleanup.policy holds delete
 	RetentionBytes         int64
