@@ -62,6 +62,8 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 		MaxOpenFiles:       64,
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             storeLogger{logger: o.Logger, failed: failed},
+		// Those of a damaged table are tried again without end.
+		DisableTableStats: true,
 		// Without DataCorruption Pebble ends the process where it reads damage, in whatever goroutine that is.
 		EventListener: &pebble.EventListener{BackgroundError: failed, DataCorruption: func(info pebble.DataCorruptionInfo) {
 			failed(fmt.Errorf("%w: %s: %w", ErrDamaged, info.Path, info.Details))
