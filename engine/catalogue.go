@@ -20,6 +20,11 @@ type known struct {
 // loadCatalogue reads what the index store says of all shards. Values that cannot be read cost their shard a
 // full scan, not the start.
 func (s *Store) loadCatalogue() (map[model.ShardID]*known, error) {
+	return s.index.catalogue(keyStart, keyCheckpoint, keySegment, keyProducer)
+}
+
+// catalogue reads the keys of some kinds.
+func (x *indexStore) catalogue(kinds ...byte) (map[model.ShardID]*known, error) {
 	shards := make(map[model.ShardID]*known)
 	of := func(id model.ShardID) *known {
 		k := shards[id]
@@ -29,17 +34,17 @@ func (s *Store) loadCatalogue() (map[model.ShardID]*known, error) {
 		}
 		return k
 	}
-	for _, kind := range []byte{keyStart, keyCheckpoint, keySegment, keyProducer} {
-		err := s.index.scan([]byte{kind}, []byte{kind + 1}, func(key, value []byte) error {
+	for _, kind := range kinds {
+		err := x.scan([]byte{kind}, []byte{kind + 1}, func(key, value []byte) error {
 			id, rest, ok := parseShardKey(key)
 			if !ok {
-				s.log.Warn("index store has a key that is not understood", "key", fmt.Sprintf("%x", key))
+				x.log.Warn("index store has a key that is not understood", "key", fmt.Sprintf("%x", key))
 				return nil
 			}
 			k := of(id)
 			if err := k.take(kind, rest, value); err != nil {
 				k.damaged = true
-				s.log.Error("index store entry is damaged", "shard", id.String(), "key", fmt.Sprintf("%x", key), "err", err)
+				x.log.Error("index store entry is damaged", "shard", id.String(), "key", fmt.Sprintf("%x", key), "err", err)
 			}
 			return nil
 		})

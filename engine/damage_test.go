@@ -325,6 +325,12 @@ func TestInspectFindsDamage(t *testing.T) {
 	if err := os.WriteFile(last, b[:len(b)-5], 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if _, damages = seen(); len(damages) != 2 {
+		t.Fatalf("a segment that is shorter than it was at the clean stop is no damage: %v", damages)
+	}
+	if err := os.RemoveAll(filepath.Join(o.Dir, indexDirName)); err != nil {
+		t.Fatal(err)
+	}
 	if _, damages = seen(); len(damages) != 1 {
 		t.Fatalf("an unfinished append counts as damage: %v", damages)
 	}
@@ -372,4 +378,134 @@ func TestK05IndexStoreDamagedInUse(t *testing.T) {
 	if !openTest(t, o).Clean() {
 		t.Error("not well again")
 	}
+}
+
+// What is on record and gone or cut was inspected as "0 damages".
+func TestInspectMissesNothingThatIsOnRecord(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(t *testing.T, dir string) error
+		want []string // in the one damage
+		file string
+	}{
+		{"newest segment cut by 10 bytes", func(t *testing.T, dir string) error { return cutFile(t, newestIn(t, dir), 10) },
+			[]string{"bytes, ", "are on record"}, "newest"},
+		{"newest segment cut to its header", func(t *testing.T, dir string) error {
+			return os.Truncate(newestIn(t, dir), segmentHeaderSize)
+		}, []string{"the file has 128 bytes", "are on record"}, "newest"},
+		{"newest segment removed", func(t *testing.T, dir string) error { return os.Remove(newestIn(t, dir)) },
+			[]string{"the segment is missing"}, "newest"},
+		{"shard file broken", func(_ *testing.T, dir string) error {
+			return os.WriteFile(filepath.Join(dir, shardFileName), []byte("{\"vers"), 0o644)
+		}, []string{"damaged"}, shardFileName},
+		{"shard file removed", func(_ *testing.T, dir string) error { return os.Remove(filepath.Join(dir, shardFileName)) },
+			[]string{"no such file"}, shardFileName},
+		{"directory removed", func(_ *testing.T, dir string) error { return os.RemoveAll(dir) }, []string{"the directory is missing"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o, _ := filled(t, 40, true, ShardConfig{})
+			dir := filepath.Join(o.Dir, testID(1).String())
+			path := filepath.Join(dir, c.file)
+			if c.file == "newest" {
+				path = newestIn(t, dir)
+			}
+			before := listing(t, filepath.Join(o.Dir, indexDirName))
+			if err := c.harm(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // it changes nothing
+				shards, damages, notes := inspected(t, o)
+				if shards != 1 || len(damages) != 1 || len(notes) != 0 {
+					t.Fatalf("%d shards, damages %v, notes %v", shards, damages, notes)
+				}
+				for _, part := range c.want {
+					if damages[0].Path != path || !strings.Contains(damages[0].Error(), part) {
+						t.Errorf("no %q of %s in %v", part, path, damages[0])
+					}
+				}
+			}
+			if after := listing(t, filepath.Join(o.Dir, indexDirName)); after != before {
+				t.Errorf("the index store was changed:\n%s\n%s", before, after)
+			}
+		})
+	}
+}
+
+// An index store that is gone or damaged limits an inspection and does not end it; nor does a running broker.
+func TestInspectWithoutRecords(t *testing.T) {
+	o, _ := filled(t, 40, true, ShardConfig{})
+	s := openTest(t, o)
+	s.append(s.shard(1, ShardConfig{}), batchOf(10, 100, 1))
+	if shards, damages, notes := inspected(t, o); shards != 1 || len(damages) != 0 || len(notes) != 0 {
+		t.Errorf("with a running broker: %d shards, damages %v, notes %v", shards, damages, notes)
+	}
+	s.Close()
+	index := filepath.Join(o.Dir, indexDirName)
+	manifests, err := filepath.Glob(filepath.Join(index, "MANIFEST*"))
+	if err != nil || len(manifests) == 0 {
+		t.Fatal("no manifest", err)
+	}
+	for _, path := range manifests {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shards, damages, notes := inspected(t, o); shards != 1 || len(damages) != 0 || len(notes) != 1 {
+		t.Errorf("damaged store: %d shards, damages %v, notes %v", shards, damages, notes)
+	}
+	if err := os.RemoveAll(index); err != nil {
+		t.Fatal(err)
+	}
+	if shards, damages, notes := inspected(t, o); shards != 1 || len(damages) != 0 || len(notes) != 1 {
+		t.Errorf("no store: %d shards, damages %v, notes %v", shards, damages, notes)
+	}
+}
+
+func inspected(t *testing.T, o Options) (shards int, damages []*Damage, notes []string) {
+	t.Helper()
+	err := Inspect(o.Dir, o.FS, &Visitor{
+		Shard:  func(*ShardInfo) error { shards++; return nil },
+		Damage: func(d *Damage) error { damages = append(damages, d); return nil },
+		Note:   func(text string) error { notes = append(notes, text); return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shards, damages, notes
+}
+
+func newestIn(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no segments", err)
+	}
+	return files[len(files)-1]
+}
+
+func cutFile(t *testing.T, path string, by int64) error {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(path, info.Size()-by)
+}
+
+// listing names the files of a directory with their sizes and times.
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&b, e.Name(), info.Size(), info.ModTime())
+	}
+	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -67,8 +68,11 @@ type Visitor struct {
 	// End is called after a segment has been walked.
 	End func(*SegmentInfo) error
 	// Damage is called at the first damage of each segment; the rest of it is not read. An append that the
-	// last segment does not hold whole is no damage: it was being written.
+	// last segment does not hold whole is no damage where nothing tells that it once did: it was being written.
+	// It is also called for shards and segments that are on record and missing, and for shards' files.
 	Damage func(*Damage) error
+	// Note is told what limits the inspection.
+	Note func(text string) error
 }
 
 // What a Visitor may return to go on.
@@ -77,75 +81,119 @@ var (
 	ErrSkipSegment = errors.New("skip this segment")
 )
 
-// Inspect reads the shards of a data directory, whether a broker runs on it or not: it takes no lock, does
-// not open the index store and changes nothing. It verifies every checksum. It returns what the visitor
-// returned, or why the directory cannot be listed; damage is the visitor's business.
+// Inspect reads the shards of a data directory, whether a broker runs on it or not: it takes no lock and
+// changes nothing. It verifies every checksum, and that what the index store has on record of segments is
+// there; an index store that cannot be read is a note. It returns what the visitor returned, or why the
+// directory cannot be listed; damage is the visitor's business.
 func Inspect(dir string, fsys diskio.FS, v *Visitor) error {
 	names, err := fsys.List(dir)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
+	in := &inspection{dir: dir, fs: fsys, visitor: v}
+	if err := in.readRecords(names); err != nil {
+		return err
+	}
+	seen := make(map[model.ShardID]bool)
 	for _, name := range names {
 		id, ok := parseShardName(name)
 		if !ok {
 			continue
 		}
-		if err := inspectShard(filepath.Join(dir, name), id, fsys, v); err != nil {
+		seen[id] = true
+		if err := in.shard(filepath.Join(dir, name), id); err != nil {
+			return err
+		}
+	}
+	return in.missingShards(seen)
+}
+
+// shard inspects one shard's directory.
+func (in *inspection) shard(dir string, id model.ShardID) error {
+	names, err := in.fs.List(dir)
+	if err != nil {
+		return in.visitor.damage(&Damage{Path: dir, Offset: -1, Err: err})
+	}
+	d := shardInspection{inspection: in, info: ShardInfo{ID: id, Dir: dir}, record: in.records[id]}
+	d.readSegments(names)
+	d.readFile()
+	d.findMissing()
+	d.info.Segments = len(d.segments)
+	if v := in.visitor; v.Shard != nil {
+		if err := v.Shard(&d.info); errors.Is(err, ErrSkipShard) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	for i := range d.damages {
+		if err := in.visitor.damage(&d.damages[i]); err != nil {
+			return err
+		}
+	}
+	for i, s := range d.segments {
+		if err := d.walk(s, i == len(d.segments)-1); errors.Is(err, ErrSkipShard) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func inspectShard(dir string, id model.ShardID, fsys diskio.FS, v *Visitor) error {
-	names, err := fsys.List(dir)
-	if err != nil {
-		return v.damage(&Damage{Path: dir, Offset: -1, Err: err})
-	}
-	info := ShardInfo{ID: id, Dir: dir}
-	if content, err := readShardFile(fsys, dir, id); err == nil {
-		info.Topic, info.LogStart = content.Topic, content.LogStart
-	}
-	var segments []*SegmentInfo
+// shardInspection is the inspection of one shard.
+type shardInspection struct {
+	*inspection
+	info     ShardInfo
+	record   *known // nil: nothing is on record
+	files    map[uint64]bool
+	segments []*SegmentInfo
+	damages  []Damage // found before any segment is walked
+}
+
+func (d *shardInspection) found(path string, offset int64, err error) {
+	d.damages = append(d.damages, Damage{Path: path, Offset: offset, Err: err})
+}
+
+// readSegments reads the headers of the segments' files.
+func (d *shardInspection) readSegments(names []string) {
+	id := d.info.ID
+	d.files = make(map[uint64]bool)
 	for _, name := range names {
 		number, ok := parseSegmentName(name)
 		if !ok {
 			continue
 		}
-		path := filepath.Join(dir, name)
-		h, err := readSegmentHeader(fsys, path)
+		d.files[number] = true
+		path := filepath.Join(d.info.Dir, name)
+		h, err := readSegmentHeader(d.fs, path)
 		if err == nil && (h.Shard != id || h.Number != number) {
 			err = fmt.Errorf("%w: header is of shard %s segment %d", ErrCorrupt, h.Shard, h.Number)
 		}
 		if err != nil {
-			if err := v.damage(&Damage{Path: path, Offset: -1, Err: err}); err != nil {
-				return err
-			}
+			d.found(path, -1, err)
 			continue
 		}
-		segments = append(segments, &SegmentInfo{
+		d.segments = append(d.segments, &SegmentInfo{
 			Shard: id, Path: path, Number: number, Generation: h.Generation, BaseOffset: h.BaseOffset,
 			EndOffset: h.BaseOffset, Bytes: segmentHeaderSize, LeaderEpoch: h.LeaderEpoch, Created: h.Created,
 			Limit: math.MaxInt64,
 		})
 	}
-	segments = visible(segments)
-	info.Segments = len(segments)
-	if v.Shard != nil {
-		if err := v.Shard(&info); errors.Is(err, ErrSkipShard) {
-			return nil
-		} else if err != nil {
-			return err
-		}
+	d.segments = visible(d.segments)
+}
+
+// readFile reads the shard's file. It is made before the first segment.
+func (d *shardInspection) readFile() {
+	content, err := readShardFile(d.fs, d.info.Dir, d.info.ID)
+	if err == nil {
+		d.info.Topic, d.info.LogStart = content.Topic, content.LogStart
+	} else if len(d.files) > 0 || !errors.Is(err, fs.ErrNotExist) {
+		d.found(filepath.Join(d.info.Dir, shardFileName), -1, err)
 	}
-	for i, s := range segments {
-		if err := inspectSegment(s, &info, i == len(segments)-1, fsys, v); errors.Is(err, ErrSkipShard) {
-			return nil
-		} else if err != nil {
-			return err
-		}
+	if d.record != nil {
+		d.info.LogStart = max(d.info.LogStart, d.record.logStart)
 	}
-	return nil
 }
 
 // visible sorts segments and leaves out those that a later one begins before.
@@ -175,9 +223,10 @@ func (v *Visitor) damage(d *Damage) error {
 	return v.Damage(d)
 }
 
-// inspectSegment walks one segment by plain reads.
-func inspectSegment(s *SegmentInfo, shard *ShardInfo, last bool, fsys diskio.FS, v *Visitor) error {
-	f, err := fsys.OpenReadOnly(s.Path)
+// walk reads one segment by plain reads.
+func (d *shardInspection) walk(s *SegmentInfo, last bool) error {
+	v := d.visitor
+	f, err := d.fs.OpenReadOnly(s.Path)
 	if err != nil {
 		return v.damage(&Damage{Path: s.Path, Offset: -1, Err: err})
 	}
@@ -192,11 +241,19 @@ func inspectSegment(s *SegmentInfo, shard *ShardInfo, last bool, fsys diskio.FS,
 			return err
 		}
 	}
-	w := segmentWalk{info: s, file: f, last: last, start: shard.LogStart, visitor: v, epoch: math.MinInt32}
+	w := segmentWalk{info: s, file: f, last: last, start: d.info.LogStart, visitor: v, epoch: math.MinInt32,
+		recorded: d.recordedBytes(s.Number)}
+	skipped := false
 	for !w.done {
 		if err := w.step(); errors.Is(err, ErrSkipSegment) {
+			skipped = true
 			break
 		} else if err != nil {
+			return err
+		}
+	}
+	if !skipped {
+		if err := w.compare(); err != nil {
 			return err
 		}
 	}
@@ -216,6 +273,18 @@ type segmentWalk struct {
 	epoch   int32
 	buffer  []byte
 	done    bool
+	damaged bool
+	// recorded is the length that the segment is known to have had, 0 where nothing is.
+	recorded int64
+}
+
+// compare finds out whether the segment has lost what it is known to have had.
+func (w *segmentWalk) compare() error {
+	s := w.info
+	if w.damaged || s.Bytes >= w.recorded || s.EndOffset >= s.Limit {
+		return nil
+	}
+	return w.broken(fmt.Errorf("%w: appends are missing", ErrCorrupt))
 }
 
 func (w *segmentWalk) step() error {
@@ -285,7 +354,12 @@ func (w *segmentWalk) end(cause error) error {
 }
 
 func (w *segmentWalk) broken(err error) error {
-	w.done = true
+	w.done, w.damaged = true, true
+	if w.info.FileBytes < w.recorded {
+		err = fmt.Errorf("%w: the file has %d bytes, %d are on record", err, w.info.FileBytes, w.recorded)
+	} else if w.info.Bytes < w.recorded {
+		err = fmt.Errorf("%w: %d bytes are on record", err, w.recorded)
+	}
 	return w.visitor.damage(&Damage{Path: w.info.Path, Position: w.info.Bytes, Offset: w.info.EndOffset, Err: err})
 }
 

@@ -44,9 +44,10 @@ type shardRecovery struct {
 	sizes    map[uint64]int64
 	scanned  int64
 	// fileStart is the log start in the shard's file.
-	fileStart int64
-	cutAt     int64 // offset at which the log was cut before its files' end, -1: nowhere
-	cause     error
+	fileStart   int64
+	fileMissing bool
+	cutAt       int64 // offset at which the log was cut before its files' end, -1: nowhere
+	cause       error
 }
 
 func (r *shardRecovery) run() error {
@@ -58,6 +59,9 @@ func (r *shardRecovery) run() error {
 	}
 	if err := r.collect(); err != nil {
 		return err
+	}
+	if r.fileMissing && len(r.segments) > 0 {
+		sh.fileStale.Store(true) // somebody removed it
 	}
 	r.findLogStart()
 	if err := r.dropSuperseded(); err != nil {
@@ -204,7 +208,9 @@ func (r *shardRecovery) readFile() {
 	switch {
 	case err == nil:
 		sh.topicName, r.fileStart = content.Topic, content.LogStart
-	case !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		r.fileMissing = true
+	default:
 		sh.fileStale.Store(true)
 		sh.store.log.Warn("shard file cannot be read", "shard", sh.id.String(), "err", err)
 	}
