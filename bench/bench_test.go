@@ -48,7 +48,7 @@ func TestSettingsRefused(t *testing.T) {
 		}
 	}
 	f("P1", "", Settings{Acks: 1}, "acks")
-	f("P1", "needs --acks -1", Settings{Acks: 1, Idempotent: true}, "acks", "idempotent")
+	f("P1", "needs --acks all", Settings{Acks: 1, Idempotent: true}, "acks", "idempotent")
 	f("P1", "--window 5 at most", Settings{Window: 6, Idempotent: true}, "window", "idempotent")
 	f("L1", "", Settings{Idempotent: true}, "idempotent")
 	f("P1", "no answers to wait for", Settings{Window: 6}, "window", "acks")

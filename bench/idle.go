@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"syscall"
 	"time"
@@ -142,6 +144,8 @@ func greet(ctx context.Context, address string) (*wire.Conn, error) {
 	if err := c.Write(wire.AppendApiVersions(nil)); err != nil {
 		return nil, err
 	}
-	_, err = c.Read()
+	if _, err = c.Read(); errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		err = fmt.Errorf("%w: the broker may have reached its limit of connections or open files: raise it, or lower --idle or --connections", err)
+	}
 	return c, err
 }

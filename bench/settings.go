@@ -168,7 +168,7 @@ func (s *Settings) validate() error {
 	refuse(s.Duration < 0, "--duration %v is below 0", s.Duration)
 	refuse(s.Warmup < 0, "--warmup %v is below 0", s.Warmup)
 	refuse(s.Bytes == 0 && s.Duration == 0, "with neither --bytes nor --duration the run would not end")
-	refuse(s.Acks < -1 || s.Acks > 1, "--acks %d is none of -1 (all), 1 and 0", s.Acks)
+	refuse(s.Acks < -1 || s.Acks > 1, "--acks %d is none of all (-1), 1 and 0", s.Acks)
 	refuse(!slices.Contains(Codecs(), s.Codec), "--codec %q is none of %v", s.Codec, Codecs())
 	if errs == nil {
 		s.validateTogether(refuse)
@@ -179,10 +179,10 @@ func (s *Settings) validate() error {
 // validateTogether looks at settings that are each possible.
 func (s *Settings) validateTogether(refuse func(bad bool, format string, args ...any)) {
 	producers := s.producers()
-	refuse(s.Idempotent && s.Acks != -1, "--idempotent needs --acks -1: a broker refuses numbered batches with less")
+	refuse(s.Idempotent && s.Acks != -1, "--idempotent needs --acks all: a broker refuses numbered batches with less")
 	refuse(s.Idempotent && s.Window > idempotentWindow, "--idempotent allows --window %d at most: a broker remembers no more batches of a producer", idempotentWindow)
 	refuse(s.Acks == 0 && s.Window > 1, "--acks 0 has no answers to wait for, so --window %d means nothing", s.Window)
-	refuse(s.Acks == 0 && s.Rate > 0, "--acks 0 has no answers, so a fixed rate has no latency to measure; use --acks 1 or -1")
+	refuse(s.Acks == 0 && s.Rate > 0, "--acks 0 has no answers, so a fixed rate has no latency to measure; use --acks 1 or all")
 	refuse(s.Acks == 0 && s.Flush, "--acks 0 does not wait for the fsync that this workload is about")
 	refuse(s.Rate > 0 && producers > pacedMax, "at a fixed rate each connection has a thread to itself: --connections %d at most", pacedMax)
 	perConnection := max(s.Partitions/producers, 1)

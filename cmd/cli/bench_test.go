@@ -34,7 +34,7 @@ func TestBenchUsage(t *testing.T) {
 	f("--broker-pid 0", "run", "P1", "--broker-pid", "0")
 	f("--broker-pid: process 1073741824: the process has ended", "run", "P1", "--broker-pid", "1073741824")
 	f("--rate means nothing for F1", "run", "F1", "--rate", "5")
-	f("needs --acks -1", "run", "p1", "--idempotent", "--acks", "1")
+	f("needs --acks all", "run", "p1", "--idempotent", "--acks", "1")
 	f("cannot be looked at from here", "run", "P1", "--broker", "192.0.2.1:9092", "--broker-pid", "1")
 }
 
