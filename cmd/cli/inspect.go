@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -34,7 +35,7 @@ func (a *App) inspectCommand() *cobra.Command {
 changed. The first damage of each segment is printed with file and position, and the exit code is then 1, as it is where
 nothing is found to read. "offsets A to B" names the first and the last; end_offset in JSON is the one after it.
 
-With --json each line is an object: its type is shard, segment, append, record, damage or, last, summary.`,
+With --json each line is an object: its type is note, shard, segment, append, record, damage or, last, summary.`,
 		Example: `  millrace inspect --data-dir ./data
   millrace inspect --data-dir ./data --topic orders --partition 0 --records`,
 		Args: noArgs,
@@ -132,7 +133,8 @@ type inspectSummary struct {
 }
 
 func (i *inspection) visitor() *engine.Visitor {
-	return &engine.Visitor{Shard: i.shard, Segment: i.segment, Append: i.append, Record: i.recordVisitor(), End: i.end, Damage: i.damage}
+	return &engine.Visitor{Shard: i.shard, Segment: i.segment, Append: i.append, Record: i.recordVisitor(), End: i.end,
+		Damage: i.damage, Note: i.note}
 }
 
 func (i *inspection) recordVisitor() func(*engine.SegmentInfo, *model.AppendHeader, *model.Record) error {
@@ -153,7 +155,8 @@ func (i *inspection) print(object any, format string, args ...any) error {
 
 func (i *inspection) shard(s *engine.ShardInfo) error {
 	i.all++
-	if len(i.flags.topics) > 0 && !slices.Contains(i.flags.topics, s.Topic) ||
+	// A shard whose file does not tell may be of any topic.
+	if len(i.flags.topics) > 0 && s.Topic != "" && !slices.Contains(i.flags.topics, s.Topic) ||
 		len(i.flags.partitions) > 0 && !slices.Contains(i.flags.partitions, s.ID.Partition) {
 		return engine.ErrSkipShard
 	}
@@ -168,7 +171,7 @@ func (i *inspection) shard(s *engine.ShardInfo) error {
 		LogStart  int64  `json:"log_start"`
 		Segments  int    `json:"segments"`
 	}{"shard", s.ID.String(), s.Dir, s.Topic, s.ID.Partition, s.LogStart, s.Segments},
-		"topic %s partition %d: %s, shard %s", s.Topic, s.ID.Partition, count(int64(s.Segments), "segment"), s.ID)
+		"topic %s partition %d: %s, shard %s", cmp.Or(s.Topic, "(unknown)"), s.ID.Partition, count(int64(s.Segments), "segment"), s.ID)
 }
 
 func (i *inspection) segment(*engine.SegmentInfo) error {
@@ -282,6 +285,14 @@ func storedHeaders(raw []byte) ([]jsonHeader, error) {
 		headers = append(headers, newJSONHeader(h.Name, h.Value))
 	}
 	return headers, reader.Err()
+}
+
+// note tells what limits the inspection.
+func (i *inspection) note(text string) error {
+	return i.print(struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}{"note", text}, "note: %s", text)
 }
 
 func (i *inspection) damage(d *engine.Damage) error {

@@ -110,3 +110,26 @@ func largest(t *testing.T, paths []string) string {
 	}
 	return best
 }
+
+// A broken shard file hid its shard from --topic, and the damage.
+func TestInspectTopicWithBrokenShardFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	c := serve(t, dir)
+	run(t, "a value\n", "produce", "a", "--broker", c.address)
+	if err := c.end(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "shard.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.WriteFile(files[0], []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := run(t, "", "inspect", "--data-dir", dir, "--topic", "a")
+	for _, want := range []string{"topic (unknown) partition 0: 1 segment", "DAMAGE " + files[0], "1 damage"} {
+		if code != 1 || errOut != "" || !strings.Contains(out, want) {
+			t.Errorf("code %d, no %q in:\n%s%s", code, want, out, errOut)
+		}
+	}
+}
