@@ -509,3 +509,14 @@ func listing(t *testing.T, dir string) string {
 	}
 	return b.String()
 }
+
+// The lines about a recovery said cause="<nil>" and a duration without its unit.
+func TestRecoveryLogSaysWhatItMeans(t *testing.T) {
+	o, _ := filled(t, 10, false, ShardConfig{})
+	text := &logText{}
+	o.Logger = slog.New(slog.NewJSONHandler(text, nil))
+	openTest(t, o)
+	if !text.has(`"shard recovered"`) || !text.has(`"took_ms"`) || text.has("nil") || text.has(`"duration"`) {
+		t.Error(text.b.String())
+	}
+}
