@@ -23,7 +23,7 @@ type Options struct {
 	OutboundBytesMax int64 // unsent reply bytes of one connection beyond which no more requests are read from it; default 4 MiB (one reply may exceed it)
 
 	ConnectionsMax           int            // default 100,000, and never above what RLIMIT_NOFILE leaves
-	ConnectionsMaxPerAddress int            // default 2^31-1
+	ConnectionsMaxPerAddress int            // default 2^31-1; -1: none but those of ConnectionsMaxOverrides
 	ConnectionsMaxOverrides  map[string]int // address -> limit
 
 	IdleTimeout  time.Duration // no complete request and nothing owed for this long: closed; default 10 min

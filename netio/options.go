@@ -66,7 +66,7 @@ func (o *Options) Validate() error {
 	check(o.InflightBytesMax >= inflightBytesFloor, "inflight bytes max is %d, below %d", o.InflightBytesMax, inflightBytesFloor)
 	check(o.OutboundBytesMax > 0, "outbound bytes max is %d", o.OutboundBytesMax)
 	check(o.ConnectionsMax > 0, "connections max is %d", o.ConnectionsMax)
-	check(o.ConnectionsMaxPerAddress >= 0, "connections max per address is %d", o.ConnectionsMaxPerAddress)
+	check(o.ConnectionsMaxPerAddress >= -1, "connections max per address is %d", o.ConnectionsMaxPerAddress)
 	for address, limit := range o.ConnectionsMaxOverrides {
 		check(address != "" && limit >= 0, "connections override %q is %d", address, limit)
 	}

@@ -94,7 +94,7 @@ func TestOptionsReportEveryFault(t *testing.T) {
 }
 
 func TestConnectionLimits(t *testing.T) {
-	s := start(t, Options{ConnectionsMax: 3, ConnectionsMaxPerAddress: 0,
+	s := start(t, Options{ConnectionsMax: 3, ConnectionsMaxPerAddress: -1,
 		ConnectionsMaxOverrides: map[string]int{"127.0.0.1": 10, "127.0.0.2": 1}})
 	from := func(address string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: 10 * time.Second}
@@ -122,6 +122,7 @@ func TestConnectionLimits(t *testing.T) {
 	}
 	second.Close()
 	eventually(t, "place free", func() bool { return s.metrics.ConnectionsOpen.Load() == 2 })
+	closedByPeer(t, from("127.0.0.3")) // without an override
 	served(from("127.0.0.1"))
 }
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -210,7 +211,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 		Listeners: netListeners(b.config, endpoints), Loops: b.config.NetLoops,
 		FrameBytesMax: b.config.RequestBytesMax, InflightBytesMax: b.config.QueuedRequestBytesMax,
 		OutboundBytesMax: b.config.OutboundBytesMax, ConnectionsMax: b.config.ConnectionsMax,
-		ConnectionsMaxPerAddress: b.config.ConnectionsMaxPerAddress, ConnectionsMaxOverrides: b.config.ConnectionsMaxOverrides,
+		ConnectionsMaxPerAddress: cmp.Or(b.config.ConnectionsMaxPerAddress, -1), ConnectionsMaxOverrides: b.config.ConnectionsMaxOverrides,
 		IdleTimeout: orNever(b.config.ConnectionsMaxIdle), SlowTimeout: b.config.SlowReader, Pool: b.pool, Logger: b.log,
 	}
 	network.EnsureDefaults()

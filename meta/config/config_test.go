@@ -77,6 +77,7 @@ func TestBrokerFaults(t *testing.T) {
 	f(map[string]string{"listeners": "A://127.0.0.1:1,B://127.0.0.1:1", "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT"}, "both bind port 1")
 	f(map[string]string{"advertised.listeners": "OTHER://h:1"}, "listener OTHER is advertised but not in listeners")
 	f(map[string]string{"queued.max.request.bytes": "1048576"}, "at least socket.request.max.bytes", "at least millrace.produce.decoded.bytes.max")
+	f(map[string]string{"max.connections.per.ip": "0"}, "0 lets nobody in without max.connections.per.ip.overrides")
 	f(map[string]string{"max.connections.per.ip.overrides": "somewhere:3"}, "is not an address")
 	f(map[string]string{"millrace.admin.listen": "9644"}, "is not HOST:PORT")
 	f(map[string]string{"millrace.io.backend": "uring"}, "one of auto, ring, posix")

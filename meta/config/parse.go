@@ -110,6 +110,9 @@ func (p *brokerParser) broker() *Broker {
 		LogLevel:               logLevel(p.value("millrace.log.level").Text),
 		LogFormat:              p.value("millrace.log.format").Text,
 	}
+	if b.ConnectionsMaxPerAddress == 0 && len(overrides) == 0 {
+		p.fault("max.connections.per.ip", "0 lets nobody in without max.connections.per.ip.overrides")
+	}
 	if b.QueuedRequestBytesMax < int64(b.RequestBytesMax) {
 		p.fault("queued.max.request.bytes", "must be at least socket.request.max.bytes, or the largest request would wait forever")
 	}
