@@ -10,9 +10,9 @@
 //
 // With its defaults every client produces every file of the Go source tree as a record. All the lines of these files
 // (more than three million) follow through the clients that manage them within a minute; kafka-python and kafkajs, which
-// take minutes, produce slowLines of them unless MILLRACE_E2E_WHOLE=1 asks for all. So the run takes about three minutes
+// take minutes, produce slowLines of them unless MILLRACE_TEST_E2E_WHOLE=1 asks for all. So the run takes about three minutes
 // on two cores. With each codec a client produces a sample.
 //
 // To add one, write it into clients/ and name it in clients.go. A client whose runtime is missing is reported as
-// not run; with MILLRACE_E2E_ALL=1 that is a failure.
+// not run; with MILLRACE_TEST_E2E_ALL=1 that is a failure.
 package e2e

@@ -61,7 +61,7 @@ func TestEndToEnd(t *testing.T) {
 	}
 	t.Run("kill", func(t *testing.T) { r.kill(t) })
 	for name, why := range r.missing {
-		if os.Getenv("MILLRACE_E2E_ALL") != "" {
+		if os.Getenv("MILLRACE_TEST_E2E_ALL") != "" {
 			t.Errorf("NOT RUN %s: %s", name, why)
 		} else {
 			t.Logf("NOT RUN %s: %s", name, why)
@@ -172,7 +172,7 @@ func (r *run) buildInputs(t *testing.T, dir string) {
 	}
 	root := filepath.Join(strings.TrimSpace(string(goroot)), "src")
 	whole := bounds{everyFile: 1, linesMax: -1}
-	if text := os.Getenv("MILLRACE_E2E_LINES"); text != "" {
+	if text := os.Getenv("MILLRACE_TEST_E2E_LINES"); text != "" {
 		if whole.linesMax, err = strconv.Atoi(text); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func (r *run) buildInputs(t *testing.T, dir string) {
 }
 
 func (r *run) inputFor(producer Client) Input {
-	if producer.Whole || os.Getenv("MILLRACE_E2E_WHOLE") != "" {
+	if producer.Whole || os.Getenv("MILLRACE_TEST_E2E_WHOLE") != "" {
 		return r.inputs["whole"]
 	}
 	return r.inputs["files"]
