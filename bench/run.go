@@ -46,6 +46,7 @@ type Status struct {
 // UsageError is a run that makes no sense.
 type UsageError struct{ Err error }
 
+// Error returns the reasons as text.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reasons.

@@ -65,10 +65,6 @@ func (f *fetchRequest) encode(c *fetchEncoder) {
 			left = max(left-s.spanBytes, 0)
 		}
 	}
-	if f.session != nil {
-		f.session.Lock()
-		defer f.session.Unlock()
-	}
 	f.reply = c.pool.Get(size)
 	w := replyWriter{b: f.reply.B, flexible: f.e.flexible()}
 	f.beginReply(&w)
@@ -81,7 +77,9 @@ func (f *fetchRequest) encode(c *fetchEncoder) {
 	endReply(w.b)
 	f.reply.B = w.b
 	if f.session != nil && !f.full {
+		f.session.Lock()
 		f.session.Rotate()
+		f.session.Unlock()
 	}
 	f.releaseSpans()
 }
@@ -125,8 +123,7 @@ func (f *fetchRequest) encodeTopic(c *fetchEncoder, w *replyWriter, topics *coun
 		at := len(w.b)
 		s := &f.slots[i]
 		f.encodePartition(c, w, s)
-		told := s.known == nil || s.known.Changed(s.code, s.recordBytes, s.state.HighWatermark, s.state.LogStart)
-		if told || f.full || s.divergesEpoch >= 0 {
+		if f.news(s) || f.full || s.divergesEpoch >= 0 {
 			partitions.n++
 		} else {
 			w.b = w.b[:at]
@@ -140,6 +137,17 @@ func (f *fetchRequest) encodeTopic(c *fetchEncoder, w *replyWriter, topics *coun
 	w.b = appendNoTags(w.b, w.flexible)
 	topics.n++
 	return next
+}
+
+// news tells whether the client must be told of a partition. The session is locked for that only: records are
+// encoded without, since an event loop may want the session meanwhile.
+func (f *fetchRequest) news(s *fetchSlot) bool {
+	if s.known == nil {
+		return true
+	}
+	f.session.Lock()
+	defer f.session.Unlock()
+	return s.known.Changed(s.code, s.recordBytes, s.state.HighWatermark, s.state.LogStart)
 }
 
 // encodePartition writes one partition with what records the limits leave.

@@ -100,6 +100,7 @@ func Net(m *netio.Metrics) prometheus.Collector {
 	c.counter("net_sent_bytes_total", "Bytes sent.", &m.BytesOut)
 	c.counter("net_frames_total", "Request frames received.", &m.FramesIn)
 	c.gauge("net_inflight_bytes", "Bytes of requests being received or answered.", &m.InflightBytes)
+	c.gauge("net_outbound_bytes", "Bytes of replies that wait for their turn or their peer.", &m.OutboundBytes)
 	c.gauge("net_connections_waiting", "Connections that wait for bytes in flight.", &m.ConnectionsWaiting)
 	c.counter("net_pauses_inflight_total", "Times a connection waited for bytes in flight.", &m.PausesInflight)
 	c.counter("net_pauses_outbound_total", "Times a connection was not read for its unsent replies.", &m.PausesOutbound)
