@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"time"
 
 	"millrace/engine/model"
@@ -48,6 +49,7 @@ func (l *loop) parseFetch(f *fetchRequest, r *wireReader) fetchParsed {
 		!l.afford(f.e, int64(partitions)*fetchedPartitionBytes) {
 		return fetchNotNow
 	}
+	f.slots = slices.Grow(f.slots, partitions) // growing by and by would leave as much behind again
 	l.openSession(f, &topics, id, epoch)
 	return fetchReady
 }
@@ -181,7 +183,7 @@ func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32)
 
 // createSession makes a session of what f asks for, if a slot is free.
 func (l *loop) createSession(f *fetchRequest, now int64) {
-	s := l.server.sessions.Create(now, f.usesIDs)
+	s := l.server.sessions.Create(now, f.usesIDs, len(f.slots))
 	if s == nil {
 		return
 	}
@@ -203,10 +205,12 @@ func (l *loop) createSession(f *fetchRequest, now int64) {
 
 // fillSlots takes the partitions of the request itself; of a partition that is named twice the last counts.
 func (l *loop) fillSlots(f *fetchRequest, topics *wireReader) {
-	if len(l.seen) > wideRequest { // clearing a map takes as long as it ever was
-		l.seen = make(map[fetchsession.Key]int)
-	}
 	clear(l.seen)
+	if cap(f.slots) > wideRequest { // a map keeps the memory that it ever had, and clearing takes as long
+		kept := l.seen
+		l.seen = make(map[fetchsession.Key]int, cap(f.slots))
+		defer func() { l.seen = kept }()
+	}
 	ok := true
 	name, nameFrom := []byte(nil), 0
 	eachFetched(topics, f.e.version, func(n []byte, id model.TopicID, p fetchedPartition) {

@@ -56,11 +56,15 @@ func (c *Cache) Evicted() int64 {
 	return c.evicted
 }
 
-// Create makes a session whose next request carries epoch 1, or returns nil when no slot is free and none
-// has been idle long enough; the client then goes on without a session.
-func (c *Cache) Create(nowMillis int64, usesIDs bool) *Session {
+// Create makes a session for about as many partitions as given, whose next request carries epoch 1. It returns
+// nil when no slot is free and none has been idle long enough, or when all sessions together would follow too
+// many partitions; the client then goes on without a session.
+func (c *Cache) Create(nowMillis int64, usesIDs bool, partitions int) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.follows.Load()+int64(partitions) > partitionsMax {
+		return nil
+	}
 	if len(c.sessions) >= c.slots && !c.evictLocked(nowMillis) {
 		return nil
 	}
@@ -68,7 +72,8 @@ func (c *Cache) Create(nowMillis int64, usesIDs bool) *Session {
 	for c.sessions[id] != nil {
 		id = rand.Int32N(1<<31-1) + 1
 	}
-	s := &Session{ID: id, UsesIDs: usesIDs, cache: c, epoch: 1, byKey: make(map[Key]*Partition), usedMillis: nowMillis}
+	s := &Session{ID: id, UsesIDs: usesIDs, cache: c, epoch: 1,
+		byKey: make(map[Key]*Partition, partitions), order: make([]*Partition, 0, partitions), usedMillis: nowMillis}
 	c.sessions[id] = s
 	return s
 }

@@ -10,7 +10,7 @@ import (
 
 func TestEpochsKeepBothSidesInStep(t *testing.T) {
 	c := NewCache(10)
-	s := c.Create(0, true)
+	s := c.Create(0, true, 1)
 	mustFail := func(id, epoch int32, ids bool, want error) {
 		t.Helper()
 		if got, err := c.Continue(0, id, epoch, ids); !errors.Is(err, want) {
@@ -40,11 +40,11 @@ func TestEpochsKeepBothSidesInStep(t *testing.T) {
 
 func TestSlotsAreBoundedAndIdleOnesGiveWay(t *testing.T) {
 	c := NewCache(2)
-	a, b := c.Create(0, true), c.Create(1000, true)
-	if a == nil || b == nil || c.Create(idleMillis, true) != nil {
+	a, b := c.Create(0, true, 1), c.Create(1000, true, 1)
+	if a == nil || b == nil || c.Create(idleMillis, true, 1) != nil {
 		t.Fatal("a third session must wait until one has been idle")
 	}
-	if c.Create(idleMillis+1, true) == nil || c.Len() != 2 || c.Evicted() != 1 {
+	if c.Create(idleMillis+1, true, 1) == nil || c.Len() != 2 || c.Evicted() != 1 {
 		t.Fatalf("the idle session keeps its slot: %d sessions, %d evicted", c.Len(), c.Evicted())
 	}
 	if _, err := c.Continue(0, a.ID, 1, true); !errors.Is(err, ErrNotFound) {
@@ -72,7 +72,7 @@ func TestChangedTellsOfNewsOnly(t *testing.T) {
 }
 
 func TestServedPartitionsGoToTheEnd(t *testing.T) {
-	s := NewCache(1).Create(0, false)
+	s := NewCache(1).Create(0, false, 1)
 	for i := range int32(4) {
 		s.Put([]byte("t"), model.TopicID{}, i, 0, 1, -1, -1)
 	}
