@@ -12,6 +12,13 @@ const (
 	classes      = maxClassBits - minClassBits + 1
 )
 
+// A large buffer has a page more than its class: a decoder that must see one byte beyond what it may fill to know
+// that there is more would otherwise take the next class, twice the memory.
+const (
+	tailClassBits = 20 // 1 MiB
+	tailBytes     = 4096
+)
+
 // Buffer is a byte buffer on lease from a Pool. B starts with length 0 and may be appended to and
 // re-sliced; growth beyond its capacity by append is allowed and merely leaves the pool. The holder owns
 // the bytes until Release; after that neither the Buffer nor a slice of B may be touched.
@@ -55,7 +62,7 @@ func (p *Pool) Get(size int) *Buffer {
 		full := make([]byte, 0, size)
 		return &Buffer{B: full, full: full, pool: p, class: -1}
 	}
-	p.leased.Add(int64(1) << (class + minClassBits))
+	p.leased.Add(int64(classBytes(class)))
 	l := &p.class[class]
 	l.mu.Lock()
 	if n := len(l.free); n > 0 {
@@ -67,7 +74,7 @@ func (p *Pool) Get(size int) *Buffer {
 		return b
 	}
 	l.mu.Unlock()
-	full := make([]byte, 0, 1<<(class+minClassBits))
+	full := make([]byte, 0, classBytes(class))
 	return &Buffer{B: full, full: full, pool: p, class: int8(class)}
 }
 
@@ -94,6 +101,16 @@ func (p *Pool) put(b *Buffer) {
 	l.mu.Unlock()
 }
 
+// classBytes is the capacity of the buffers of a class.
+func classBytes(class int) int {
+	size := 1 << (class + minClassBits)
+	if class+minClassBits >= tailClassBits {
+		size += tailBytes
+	}
+	return size
+}
+
+// classOf is the class of the buffers that hold size bytes.
 func classOf(size int) int {
 	if size <= 1<<minClassBits {
 		return 0

@@ -88,8 +88,12 @@ const zstdWindowMax = 128 << 20
 // zstdBlockRoom is the memory that the decoder needs for a block of the largest size, with slack.
 const zstdBlockRoom = 128<<10 + 1<<10
 
+// zstdSteps is by how much the memory for an unsized frame grows when it ends.
+const zstdSteps = 8
+
 // unzstd decompresses one or more frames. The decoder decompresses into the memory that is there and stops
-// where that ends; it is then given twice as much and begins again.
+// where that ends; it is then given much more and begins again: what it did is done again, what it was given
+// stays in the pool.
 func (c *decompressors) unzstd(src []byte, s *scratch) error {
 	if c.zstd == nil {
 		var err error
@@ -105,9 +109,15 @@ func (c *decompressors) unzstd(src []byte, s *scratch) error {
 		if err != nil {
 			return err
 		}
-		out, err := c.zstd.DecodeAll(src, room[:0])
-		if err == nil {
-			if len(out) > len(room) || len(out) > 0 && &out[0] != &room[0] {
+		// Where a block ends just where the memory does, the decoder copies all to larger memory before it notices.
+		// Blocks are mostly of 128 KiB: with a byte more or less that does not come about.
+		limit := len(room) - 1
+		if int64(len(room)) >= s.max {
+			limit = min(len(room)+1, cap(s.buffer.B))
+		}
+		out, err := c.zstd.DecodeAll(src, s.buffer.B[:0:limit])
+		if err == nil && len(out) <= len(room) {
+			if len(out) > 0 && &out[0] != &room[0] {
 				return errors.New("decompressed elsewhere")
 			}
 			s.extend(len(out))
@@ -115,13 +125,13 @@ func (c *decompressors) unzstd(src []byte, s *scratch) error {
 		}
 		// The decoder has more than one error for memory that ends; it cannot be that where another block
 		// would have fitted behind what came out.
-		if !errors.Is(err, zstd.ErrDecoderSizeExceeded) && len(room)-len(out) >= zstdBlockRoom {
+		if err != nil && !errors.Is(err, zstd.ErrDecoderSizeExceeded) && limit-len(out) >= zstdBlockRoom {
 			return err
 		}
 		if int64(len(room)) >= s.max {
 			return s.tooLarge()
 		}
-		if err := s.stretch(2 * len(room)); err != nil {
+		if err := s.stretch(zstdSteps * len(room)); err != nil {
 			return err
 		}
 	}

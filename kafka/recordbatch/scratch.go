@@ -57,7 +57,7 @@ func (s *scratch) spare() ([]byte, error) {
 }
 
 // stretch grows to size or, from scratchGuessMax on, to the most that a batch may take: every step on the way
-// there would leave as much behind for the collector, and a batch that large is mostly one that is too large.
+// there would leave as much behind, and a batch that large is mostly one that is too large.
 func (s *scratch) stretch(size int) error {
 	if s.buffer != nil && cap(s.buffer.B) >= size {
 		return nil
