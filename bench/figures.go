@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -86,6 +87,9 @@ type Latency struct {
 	P999  float64 `json:"p99_9_ms"`
 	P9999 float64 `json:"p99_99_ms"`
 	Max   float64 `json:"max_ms"`
+	// Histogram has all that was counted, in microseconds, as HdrHistogram's compressed V2 encoding in base64;
+	// empty unless it was asked for.
+	Histogram string `json:"histogram,omitempty"`
 }
 
 // Extra is a figure that only one workload has.
@@ -111,6 +115,24 @@ func ratio(a, b float64) float64 {
 func newLatency(of string, h *hdrhistogram.Histogram) Latency {
 	at := func(percentile float64) float64 { return float64(h.ValueAtPercentile(percentile)) / 1000 }
 	return Latency{Of: of, Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), P9999: at(99.99), Max: float64(h.Max()) / 1000}
+}
+
+// PoolLatencies returns the percentiles of all that the latencies with a histogram counted. ok is false where
+// none has one.
+func PoolLatencies(of string, latencies []Latency) (pooled Latency, ok bool, err error) {
+	all := newHistogram()
+	for _, l := range latencies {
+		if l.Histogram == "" {
+			continue
+		}
+		h, err := hdrhistogram.Decode([]byte(l.Histogram))
+		if err != nil {
+			return Latency{}, false, fmt.Errorf("histogram of %s: %w", of, err)
+		}
+		all.Merge(h)
+		ok = true
+	}
+	return newLatency(of, all), ok, nil
 }
 
 // per fills in what the broker used for so much work.

@@ -15,7 +15,7 @@ func runMany(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	extras, err := r.makeMany(ctx, s.Partitions)
+	extras, _, err := r.makeMany(ctx, s.Partitions)
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func runMany(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 }
 
 // makeMany makes topics of so many partitions in all, and brings a record to each partition.
-func (r *runner) makeMany(ctx context.Context, partitions int) ([]Extra, error) {
+func (r *runner) makeMany(ctx context.Context, partitions int) ([]Extra, []*topic, error) {
 	load := with(small(), func(s *Settings) { s.Connections = 1 })
 	c, err := newContent(load.Batch, load.Size, load.Codec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.phase = "making partitions"
 	var topics []*topic
@@ -59,7 +59,7 @@ func (r *runner) makeMany(ctx context.Context, partitions int) ([]Extra, error) 
 	for left := partitions; left > 0; left -= topicPartitionsMax {
 		t, err := r.make(ctx, min(left, topicPartitionsMax), nil)
 		if err != nil {
-			return nil, r.blame(err)
+			return nil, nil, r.blame(err)
 		}
 		topics = append(topics, t)
 	}
@@ -67,8 +67,8 @@ func (r *runner) makeMany(ctx context.Context, partitions int) ([]Extra, error) 
 	for _, t := range topics {
 		load.Partitions = t.partitions
 		if _, err := r.fill(ctx, &loadOf{topic: t, content: c, settings: load}, int64(c.plain*t.partitions)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return []Extra{{"partitions made in", made.Seconds(), "s"}, {"made and touched in", time.Since(began).Seconds(), "s"}}, nil
+	return []Extra{{"partitions made in", made.Seconds(), "s"}, {"made and touched in", time.Since(began).Seconds(), "s"}}, topics, nil
 }

@@ -190,13 +190,13 @@ func (m *measurement) figures(begin, end mark, peak *memoryPeak) *Figures {
 	all := produced.plus(fetched)
 	if len(m.producers) > 0 {
 		f.Produced = newFlow(produced, f.Seconds)
-		f.addLatency("produce", m.producers, func(t *tally) *hdrhistogram.Histogram { return t.latency })
-		f.addLatency(SendAfterDue, m.producers, func(t *tally) *hdrhistogram.Histogram { return t.lag })
+		m.addLatency(f, "produce", m.producers, func(t *tally) *hdrhistogram.Histogram { return t.latency })
+		m.addLatency(f, SendAfterDue, m.producers, func(t *tally) *hdrhistogram.Histogram { return t.lag })
 	}
 	if len(m.readers) > 0 {
 		f.Fetched = newFlow(fetched, f.Seconds)
 		if m.fetchName != "" {
-			f.addLatency(m.fetchName, m.readers, func(t *tally) *hdrhistogram.Histogram { return t.latency })
+			m.addLatency(f, m.fetchName, m.readers, func(t *tally) *hdrhistogram.Histogram { return t.latency })
 		}
 	}
 	f.LoadPerGB = ratio(f.LoadCPU, float64(all.payloadBytes)/gb)
@@ -211,7 +211,7 @@ func (m *measurement) figures(begin, end mark, peak *memoryPeak) *Figures {
 }
 
 // addLatency pools the histograms of the workers.
-func (f *Figures) addLatency(of string, workers []worker, which func(*tally) *hdrhistogram.Histogram) {
+func (m *measurement) addLatency(f *Figures, of string, workers []worker, which func(*tally) *hdrhistogram.Histogram) {
 	var all *hdrhistogram.Histogram
 	for _, w := range workers {
 		h := which(w.own())
@@ -224,7 +224,13 @@ func (f *Figures) addLatency(of string, workers []worker, which func(*tally) *hd
 		all.Merge(h)
 	}
 	if all != nil && all.TotalCount() > 0 {
-		f.Latencies = append(f.Latencies, newLatency(of, all))
+		l := newLatency(of, all)
+		if m.runner.options.Histograms && of != SendAfterDue {
+			// Fails only where memory cannot be written to.
+			encoded, _ := all.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+			l.Histogram = string(encoded)
+		}
+		f.Latencies = append(f.Latencies, l)
 	}
 }
 

@@ -30,6 +30,15 @@ type Options struct {
 	Progress func(Status)
 	// DropCaches empties the page cache of the broker's host; nil: this host's, which needs root.
 	DropCaches func() error
+	// Scale is the share of each part's bytes and time that is run; 0: all.
+	Scale float64
+	// Before is called before each part touches the broker; nil: never. Its error ends the run.
+	Before func(ctx context.Context, s Settings) error
+	// Histograms keeps the histograms of latencies in the figures, to be pooled with those of other runs.
+	Histograms bool
+	// Restart kills the broker, which lost nothing that was acknowledged then, and starts it again at the same
+	// address without waiting for it. It returns when the new process began. nil: S3 is refused.
+	Restart func(ctx context.Context) (time.Time, error)
 }
 
 // Status is how far a run is.
@@ -77,6 +86,12 @@ func Run(parent context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, &UsageError{err}
 	}
+	if w.ID == "S3" && o.Restart == nil {
+		return nil, &UsageError{errors.New("S3 kills the broker and starts it again, which only bench compare can: it started it")}
+	}
+	for i := range parts {
+		parts[i].scale(o.Scale)
+	}
 	r := &runner{options: o, workload: w, clock: clock{time.Now()}, of: len(parts), files: o.DropCaches}
 	if r.files == nil {
 		r.files = dropCaches
@@ -101,7 +116,10 @@ func Run(parent context.Context, o Options) (*Result, error) {
 	result := &Result{Workload: w.ID, Summary: w.Summary, Broker: o.Broker, Began: time.Now().UTC(), Host: r.host()}
 	for i, s := range parts {
 		r.part, r.number = w.partName(s), i+1
-		figures, err := w.run(ctx, r, s)
+		var figures []*Figures
+		if err = r.before(ctx, s); err == nil {
+			figures, err = w.run(ctx, r, s)
+		}
 		if cleaned := r.clean(ctx); cleaned != nil {
 			err = errors.Join(err, cleaned)
 		}
@@ -112,6 +130,13 @@ func Run(parent context.Context, o Options) (*Result, error) {
 	}
 	result.Ended = time.Now().UTC()
 	return result, nil
+}
+
+func (r *runner) before(ctx context.Context, s Settings) error {
+	if r.options.Before == nil {
+		return nil
+	}
+	return r.options.Before(ctx, s)
 }
 
 // mourn ends the run when the broker's process ends, also where a client would go on trying for long.
@@ -160,8 +185,8 @@ func (r *runner) blame(err error) error {
 
 // open finds the broker's process.
 func (r *runner) open(o Options) error {
-	if o.BrokerPID == 0 {
-		return nil
+	if o.BrokerPID == 0 || r.workload.ID == "S3" {
+		return nil // its process ends and another begins
 	}
 	if o.BrokerPID < 0 || o.BrokerPID == os.Getpid() {
 		return fmt.Errorf("--broker-pid %d is no process of a broker", o.BrokerPID)

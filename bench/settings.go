@@ -133,6 +133,28 @@ func (s *Settings) changePace(has func(name string) bool) {
 	}
 }
 
+// Below shortScale the warm-up shrinks too; parts shrink no further than the smallest.
+const (
+	shortScale  = 0.1
+	scaledBytes = 100_000
+	scaledTime  = 200 * time.Millisecond
+)
+
+// scale shrinks what a part does to a share of it; 0: it stays.
+func (s *Settings) scale(share float64) {
+	if share == 0 || share == 1 {
+		return
+	}
+	s.Bytes = max(int64(float64(s.Bytes)*share), min(s.Bytes, scaledBytes))
+	s.Duration = max(time.Duration(float64(s.Duration)*share), min(s.Duration, scaledTime))
+	if share < shortScale {
+		s.Warmup = time.Duration(float64(s.Warmup) * share / shortScale)
+		if s.Role == roleMany {
+			s.Partitions = max(int(float64(s.Partitions)*share/shortScale), 1)
+		}
+	}
+}
+
 // producers is the number of connections that produce.
 func (s *Settings) producers() int {
 	if s.Role == roleIdle {

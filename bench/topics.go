@@ -39,8 +39,9 @@ type topic struct {
 }
 
 // connect reaches the broker, or says within seconds that it does not answer.
-func connect(ctx context.Context, broker, prefix string) (*admin, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.ClientID("millrace-bench"), kgo.DialTimeout(reachTimeout), kgo.RetryTimeout(reachTimeout))
+func connect(ctx context.Context, broker, prefix string, options ...kgo.Opt) (*admin, error) {
+	options = append([]kgo.Opt{kgo.SeedBrokers(broker), kgo.ClientID("millrace-bench"), kgo.DialTimeout(reachTimeout), kgo.RetryTimeout(reachTimeout)}, options...)
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ const (
 	roleCold     = "cold"     // F2: the cold reader alone
 	roleAlone    = "producer" // F2: the producer alone
 	roleBeside   = "beside"   // F2: both
+	roleFew      = "few"      // S3: a broker with much data
+	roleMany     = "many"     // S3: a broker with many partitions
 )
 
 // Workload is one kind of load.
@@ -56,6 +58,15 @@ func (w *Workload) partsWith(names []string, given Settings) ([]Settings, error)
 		}
 	}
 	return parts, nil
+}
+
+// Parts returns what the workload runs with at the given scale, see Options.
+func (w *Workload) Parts(scale float64) []Settings {
+	parts := slices.Clone(w.parts)
+	for i := range parts {
+		parts[i].scale(scale)
+	}
+	return parts
 }
 
 func (w *Workload) partName(s Settings) string {
@@ -182,11 +193,20 @@ func fetchWorkloads() []Workload {
 }
 
 func scaleWorkloads() []Workload {
+	recovery := func(s Settings) string {
+		if s.Role == roleMany {
+			return plural(s.Partitions, "partition")
+		}
+		return fmt.Sprintf("%.3g GB", float64(s.Bytes)/gb)
+	}
 	return []Workload{
 		{ID: "S1", Summary: "1,000 connections of which 100 produce as P3 does; then 10,000 idle ones: bytes each", accepts: append(producing(), "idle"), run: runIdle, parts: []Settings{
 			with(small(), func(s *Settings) { s.Role, s.Connections, s.Partitions, s.Idle = roleIdle, 1000, 100, 10_000 })}},
 		{ID: "S2", Summary: "10,000 partitions: time to make and touch them, memory, P1 and P4 beside them", accepts: []string{"partitions", "bytes", "duration", "warmup"}, run: runMany, parts: []Settings{
 			with(saturated(), func(s *Settings) { s.Partitions, s.Bytes = 10_000, 2*gb })}},
+		{ID: "S3", Summary: "ready after SIGKILL, with 5 GB and with 10,000 partitions (bench compare only)", name: recovery, accepts: []string{"bytes", "partitions"}, run: runRecovery, parts: []Settings{
+			with(saturated(), func(s *Settings) { s.Role, s.Bytes = roleFew, 5*gb }),
+			with(saturated(), func(s *Settings) { s.Role, s.Partitions, s.Bytes = roleMany, 10_000, 1*gb })}},
 	}
 }
 
