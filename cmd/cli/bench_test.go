@@ -25,7 +25,7 @@ func TestBenchUsage(t *testing.T) {
 			t.Errorf("%q: code %d, out %q, err %q; want %q", args, code, out, errOut, want)
 		}
 	}
-	f("name what to do: list or run")
+	f("name what to do: list, run or compare")
 	f("name one workload", "run")
 	f(`no workload "P99"`, "run", "P99")
 	f(`--bytes: "many" is not a number of bytes`, "run", "P1", "--bytes", "many")
@@ -34,6 +34,7 @@ func TestBenchUsage(t *testing.T) {
 	f("--broker-pid 0", "run", "P1", "--broker-pid", "0")
 	f("--broker-pid: process 1073741824: the process has ended", "run", "P1", "--broker-pid", "1073741824")
 	f("--rate means nothing for F1", "run", "F1", "--rate", "5")
+	f("which only bench compare can", "run", "S3")
 	f("needs --acks all", "run", "p1", "--idempotent", "--acks", "1")
 	f("cannot be looked at from here", "run", "P1", "--broker", "192.0.2.1:9092", "--broker-pid", "1")
 }

@@ -33,13 +33,18 @@ func (a *App) versionCommand() *cobra.Command {
 }
 
 // revision is the commit that the binary was built from, where the build recorded it.
-func revision() string {
+func revision() string { return buildSetting("vcs.revision") }
+
+// modified tells that the binary was built from more than that commit.
+func modified() bool { return buildSetting("vcs.modified") == "true" }
+
+func buildSetting(key string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
 	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
+		if s.Key == key {
 			return s.Value
 		}
 	}

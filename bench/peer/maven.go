@@ -1,0 +1,80 @@
+package peer
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const log4jVersion = "2.25.3"
+
+// mavenProject is what Maven needs to know to bring the broker and what it depends on.
+func mavenProject() string {
+	dependency := func(group, artifact, version string) string {
+		return "<dependency><groupId>" + group + "</groupId><artifactId>" + artifact + "</artifactId><version>" + version + "</version></dependency>\n"
+	}
+	return `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>millrace</groupId><artifactId>bench</artifactId><version>1</version><packaging>pom</packaging><dependencies>
+` + dependency("org.apache.kafka", "kafka_"+scalaVersion, KafkaVersion) +
+		dependency("org.apache.logging.log4j", "log4j-api", log4jVersion) +
+		dependency("org.apache.logging.log4j", "log4j-core", log4jVersion) +
+		dependency("org.apache.logging.log4j", "log4j-slf4j-impl", log4jVersion) +
+		"</dependencies></project>\n"
+}
+
+// fetchedJars returns the directory with the jars of KafkaVersion in the user's cache directory. A directory
+// that is there is whole: it is filled under another name first.
+func fetchedJars(ctx context.Context, say func(string)) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for Apache Kafka's jars: %w; %s", err, waysOut)
+	}
+	home := filepath.Join(cache, "millrace", "apache-kafka-"+KafkaVersion)
+	if kafkaVersionOf(home) != "" {
+		return home, nil
+	}
+	maven, err := exec.LookPath("mvn")
+	if err != nil {
+		return "", fmt.Errorf("Apache Kafka %s is brought from Maven Central, which needs Maven, and there is no mvn: install it (on Debian: apt install maven), or %s", KafkaVersion, waysOut)
+	}
+	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil {
+		return "", err
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(home), "fetching-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(fresh)
+	project, jars := filepath.Join(fresh, "pom.xml"), filepath.Join(fresh, "jars")
+	if err := os.WriteFile(project, []byte(mavenProject()), 0o644); err != nil {
+		return "", err
+	}
+	say("bringing Apache Kafka " + KafkaVersion + " from Maven Central, once, into " + home)
+	cmd := exec.CommandContext(ctx, maven, "-B", "-q", "-f", project, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
+		return "", fmt.Errorf("bring Apache Kafka %s with Maven: %w\n%s\nWithout Maven Central: %s", KafkaVersion, err, endOf(out), waysOut)
+	}
+	if kafkaVersionOf(jars) == "" {
+		return "", fmt.Errorf("maven brought no kafka_%s-%s.jar; %s", scalaVersion, KafkaVersion, waysOut)
+	}
+	if err := os.Rename(jars, home); err != nil && kafkaVersionOf(home) == "" {
+		return "", err // where another run was faster, its jars do
+	}
+	return home, nil
+}
+
+// ParseSettings refuses what is not KEY=VALUE.
+func ParseSettings(settings []string) error {
+	for _, s := range settings {
+		if key, _, ok := strings.Cut(s, "="); !ok || strings.TrimSpace(key) == "" || strings.ContainsAny(s, "\n\r") {
+			return fmt.Errorf("%q is not KEY=VALUE", s)
+		}
+	}
+	return nil
+}
