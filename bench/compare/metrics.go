@@ -131,7 +131,7 @@ func (r *Report) evaluate() error {
 				row.A, row.B = append(row.A, a), append(row.B, b)
 			}
 		}
-		row.judge()
+		row.Judge()
 		r.Rows = append(r.Rows, row)
 	}
 	r.order()

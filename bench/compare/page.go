@@ -73,7 +73,7 @@ func (r *Report) view() page {
 		Sections: r.sections(), Facts: r.facts(),
 		Configurations: []fact{{a.Name, "# " + a.Command + "\n" + a.Configuration}, {b.Name, "# " + b.Command + "\n" + b.Configuration}},
 	}
-	if r.Plan.Rounds < roundsMin {
+	if r.Plan.Rounds < RoundsMin {
 		p.Banners = append(p.Banners, fmt.Sprintf("%d rounds: too few for a verdict. The figures show the size of the difference, not that it is there.", r.Plan.Rounds))
 	}
 	if !r.Complete {

@@ -8,11 +8,12 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
+// RoundsMin is the number of rounds from which the test can find anything: with three of each, two samples that
+// do not overlap at all come about by chance once in ten times.
+const RoundsMin = 4
+
 const (
 	alpha = 0.05
-	// roundsMin is the number of rounds from which the test can find anything: with three of each, two samples
-	// that do not overlap at all come about by chance once in ten times.
-	roundsMin = 4
 	// spreadMax is how far the ratios may lie apart, as a share of their median, for the host to be quiet enough.
 	spreadMax = 0.20
 )
@@ -53,12 +54,12 @@ const (
 	NoFigures Verdict = "too little to be measured"
 )
 
-// judge fills in what follows from A and B.
+// Judge fills in what follows from A and B.
 //
 // A difference counts where the test finds it and the medians differ by more than the noise floor. Where the
 // ratios spread over more than spreadMax, it counts only when every pair says the same: then there is a
 // difference, and how large it is, is uncertain.
-func (r *Row) judge() {
+func (r *Row) Judge() {
 	r.Verdict = NoFigures
 	if len(r.A) == 0 {
 		return
@@ -85,7 +86,7 @@ func (r *Row) judge() {
 func (r *Row) verdict() Verdict {
 	less, more := r.RatioHigh < 1-r.Noise, r.RatioLow > 1+r.Noise
 	switch {
-	case len(r.A) < roundsMin:
+	case len(r.A) < RoundsMin:
 		return TooFew
 	case r.Noisy && !less && !more:
 		return TooNoisy

@@ -11,7 +11,7 @@ func TestJudge(t *testing.T) {
 	f := func(better string, a, b []float64, want string) {
 		t.Helper()
 		r := Row{Better: better, Noise: 0.1, A: a, B: b}
-		r.judge()
+		r.Judge()
 		got := fmt.Sprintf("%s/%s %s p %.4f: %s", Number(r.MedianA), Number(r.MedianB), r.Ratios(), r.P, r.Says())
 		if got != want {
 			t.Errorf("%v %v:\n got %s\nwant %s", a, b, got, want)
