@@ -1,5 +1,6 @@
-# Targets: build run test test-backends race lint fuzz bench docs test-clients clean. Go and make are all that test needs
-# of its own; the client runs of bench/clients install what they need under ~/.cache.
+# Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-check docs test-clients
+# clean. Go and make are all that test needs of its own; the client runs of bench/clients install what they need
+# under ~/.cache, and bench brings Apache Kafka there.
 
 GO         ?= go
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -10,8 +11,15 @@ BENCHTIME  ?= 1s
 # Pinned so that two machines report the same findings.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.1
 HOT        := ./perf/... ./diskio/... ./netio/... ./engine/... ./kafka/...
+# What bench-check compares with (HEAD where the tree has changes, else the commit before), and in which packages;
+# recovering and opening 10,000 shards take long and are S3's affair.
+BASE       ?=
+CHECKED    := diskio netio engine kafka/recordbatch
+UNCHECKED  := Recovery|Open
+# bench-full goes on where it ended; another OUT begins anew.
+OUT        ?= bench-results/full
 
-.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench docs test-clients clean
+.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check docs test-clients clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
@@ -52,8 +60,20 @@ fuzz:
 		done; \
 	done
 
-bench:
+# Side by side with Apache Kafka, which needs Java 17 and Maven: the short form, a quarter of each workload in three
+# rounds (some ten minutes, too few rounds for a verdict), and all of it, which takes many hours.
+bench: build
+	./bin/millrace bench compare --workloads P1,P3,L1,F1 --rounds 3 --bytes 1GB --warm 40s
+
+bench-full: build
+	./bin/millrace bench compare --rounds 7 --placement both --out $(OUT) --resume
+
+bench-micro:
 	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(HOT)
+
+# Fails where the hot path is slower than in BASE by more than 15 %.
+bench-check:
+	$(GO) run ./bench/check -base '$(BASE)' -skip '$(UNCHECKED)' $(CHECKED)
 
 # docs/configuration.md and docs/protocol.md are written from the tables that the broker itself runs on.
 docs: build

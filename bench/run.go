@@ -139,6 +139,18 @@ func (r *runner) before(ctx context.Context, s Settings) error {
 	return r.options.Before(ctx, s)
 }
 
+// Feasible says why this host cannot run a workload against a broker of its own, whatever the broker, or nil.
+func Feasible(w *Workload) error {
+	switch w.ID {
+	case "F2":
+		return canDropCaches("127.0.0.1:0")
+	case "S1":
+		s := w.parts[0]
+		return enoughFiles(s.Connections + s.Idle + spareFiles)
+	}
+	return nil
+}
+
 // mourn ends the run when the broker's process ends, also where a client would go on trying for long.
 func (r *runner) mourn(ctx context.Context, cancel context.CancelCauseFunc) {
 	if r.process == nil {

@@ -31,7 +31,7 @@ func main() {
 
 // options are those of the command line.
 type options struct {
-	base          string
+	base, skip    string
 	rounds        int
 	micro, broker bool
 	packages      []string
@@ -41,6 +41,7 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.StringVar(&o.base, "base", "", "commit to compare with; HEAD where the tree has changes, else the one before")
+	flags.StringVar(&o.skip, "skip", "", "pattern of microbenchmarks that are left out")
 	flags.IntVar(&o.rounds, "rounds", 6, "runs of each side")
 	flags.BoolVar(&o.micro, "micro", true, "run the microbenchmarks")
 	flags.BoolVar(&o.broker, "broker", true, "run P1, P3 and F1")

@@ -56,7 +56,7 @@ func microOf(ctx context.Context, o options, pkg string, sides [2]binary) ([]com
 	values := [2]map[string][]float64{{}, {}}
 	for range o.rounds {
 		for i, side := range sides {
-			cmd := exec.CommandContext(ctx, side.path, "-test.run=^$", "-test.bench=.", "-test.benchtime="+microTime)
+			cmd := exec.CommandContext(ctx, side.path, "-test.run=^$", "-test.bench=.", "-test.benchtime="+microTime, "-test.skip="+o.skip)
 			cmd.Dir, cmd.Stderr = side.dir, os.Stderr
 			out, err := cmd.Output()
 			if err != nil {

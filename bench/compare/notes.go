@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// whoMax is the number of parts that a note names.
+const whoMax = 3
+
 // notes are what a reader of the table must know.
 func (r *Report) notes() []string {
 	var notes []string
@@ -60,7 +63,11 @@ func (r *Report) told() []string {
 	}
 	lines := make([]string, len(order))
 	for i, kind := range order {
-		lines[i] = strings.Join(where[kind], "; ") + ": " + first[kind]
+		who := where[kind]
+		if more := len(who) - whoMax; more > 1 {
+			who = append(who[:whoMax:whoMax], fmt.Sprintf("%d more parts", more))
+		}
+		lines[i] = first[kind] + " (so said of " + strings.Join(who, "; ") + ")"
 	}
 	return lines
 }

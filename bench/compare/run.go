@@ -118,7 +118,13 @@ func (c *comparison) validate() error {
 	refuse(p.Warm < 0, "--warm %v is below 0", p.Warm)
 	refuse(len(p.Workloads) == 0, "no workload is named")
 	for i, id := range p.Workloads {
-		refuse(bench.Find(id) == nil, "there is no workload %q; millrace bench list tells them", id)
+		w := bench.Find(id)
+		refuse(w == nil, "there is no workload %q; millrace bench list tells them", id)
+		if w != nil {
+			if err := bench.Feasible(w); err != nil {
+				errs = append(errs, fmt.Errorf("workload %s: %w", id, err))
+			}
+		}
 		refuse(slices.Contains(p.Workloads[:i], id), "workload %s is named twice", id)
 		refuse(id == "S3" && !c.B.Owned(), "S3 kills the broker: it needs one that is started here, not %s", c.B.Name)
 	}

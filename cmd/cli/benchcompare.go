@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,6 +21,9 @@ import (
 
 // fullBytes is the payload of P1, which --bytes is a share of.
 const fullBytes = 4_000_000_000
+
+// shortCommit is how many digits of a commit a table has room for.
+const shortCommit = 12
 
 // compareFlags are the options of bench compare.
 type compareFlags struct {
@@ -132,7 +134,7 @@ func (a *App) compareOptions(ctx context.Context, cmd *cobra.Command, f *compare
 		}
 		o.Plan.Scale = float64(bytes) / fullBytes
 	}
-	if err := f.plan(&o.Plan); err != nil {
+	if err := a.plan(f, &o.Plan); err != nil {
 		return o, err
 	}
 	return o, a.sides(ctx, cmd, f, &o)
@@ -148,16 +150,20 @@ func (a *App) say(line string) {
 }
 
 // plan takes workloads and placements over.
-func (f *compareFlags) plan(p *compare.Plan) error {
+func (a *App) plan(f *compareFlags, p *compare.Plan) error {
 	for _, w := range f.workloads {
 		p.Workloads = append(p.Workloads, strings.ToUpper(strings.TrimSpace(w)))
 	}
 	if len(f.workloads) == 0 {
 		for _, w := range bench.Workloads() {
+			if w.ID == "S3" && strings.Contains(f.against, ":") {
+				continue // it kills the broker, which runs already
+			}
+			if err := bench.Feasible(&w); err != nil {
+				a.say("leaving out " + w.ID + ": " + err.Error())
+				continue
+			}
 			p.Workloads = append(p.Workloads, w.ID)
-		}
-		if f.against != "kafka" && strings.Contains(f.against, ":") {
-			p.Workloads = slices.DeleteFunc(p.Workloads, func(id string) bool { return id == "S3" })
 		}
 	}
 	named := 0
@@ -195,7 +201,11 @@ func (a *App) sides(ctx context.Context, cmd *cobra.Command, f *compareFlags, o 
 	if err != nil {
 		return err
 	}
-	o.A = peer.Millrace("millrace", binary, strings.TrimSpace(a.Version+" "+o.Commit), f.settings)
+	version := a.Version
+	if short := revision(); len(short) > shortCommit {
+		version += " " + short[:shortCommit]
+	}
+	o.A = peer.Millrace("millrace", binary, version, f.settings)
 	running := strings.Contains(f.against, ":") && !strings.Contains(f.against, "/")
 	switch {
 	case f.home != "" && f.against != "kafka":
@@ -207,7 +217,7 @@ func (a *App) sides(ctx context.Context, cmd *cobra.Command, f *compareFlags, o 
 	case f.against == "kafka":
 		o.B, err = peer.Kafka(ctx, f.home, f.others, a.say)
 	case f.against == "millrace":
-		o.B = peer.Millrace("millrace again", binary, strings.TrimSpace(a.Version+" "+o.Commit), f.others)
+		o.B = peer.Millrace("millrace again", binary, version, f.others)
 	case strings.Contains(f.against, "/"):
 		o.B, err = otherMillrace(ctx, f.against, f.others)
 	case running:
