@@ -1,0 +1,164 @@
+package consumer
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"millrace/engine/model"
+)
+
+// sortedNames copies the names, sorts them and drops duplicates.
+func sortedNames(names []string) []string {
+	list := slices.Clone(names)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// topicsOf are the existing topics that a member is subscribed to.
+func (g *Group) topicsOf(m *Member) map[model.TopicID]struct{} {
+	ids := make(map[model.TopicID]struct{}, len(m.Topics))
+	add := func(names []string) {
+		for _, name := range names {
+			if t, ok := g.opts.Topics.Topic(name); ok {
+				ids[t.ID] = struct{}{}
+			}
+		}
+	}
+	add(m.Topics)
+	if m.Regex != "" {
+		add(g.state.regexes[m.Regex])
+	}
+	return ids
+}
+
+// hashTopics is a number that changes when what members are subscribed to comes, goes or grows. It is 0 for
+// no existing topic.
+func (g *Group) hashTopics() uint64 {
+	sum := uint64(0)
+	var buf []byte
+	for name := range g.state.names {
+		if t, ok := g.opts.Topics.Topic(name); ok {
+			h := fnv.New64a()
+			buf = append(append(buf[:0], t.ID[:]...), t.Name...)
+			h.Write(binary.BigEndian.AppendUint32(buf, uint32(t.Partitions)))
+			sum += h.Sum64() // in no order
+		}
+	}
+	return sum
+}
+
+// refreshEpoch raises the group epoch where bump says so or the subscribed topics changed.
+func (g *Group) refreshEpoch(bump bool, now time.Time) {
+	if !bump && now.Before(g.refreshAt) {
+		return
+	}
+	hash := g.hashTopics()
+	if bump || hash != g.state.metadataHash {
+		g.emit(GroupEpoch{Epoch: g.state.epoch + 1, MetadataHash: hash})
+	}
+	g.refreshAt = now.Add(metadataRefresh)
+}
+
+// checkRegex refuses an expression that a member asks for.
+func (g *Group) checkRegex(regex string) error {
+	if regex == "" {
+		return nil
+	}
+	if _, known := g.state.regexes[regex]; known {
+		return nil
+	}
+	if len(regex) > regexBytesMax {
+		return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex has %d bytes, %d are allowed.", len(regex), regexBytesMax)
+	}
+	if len(g.state.regexes) >= regexesMax {
+		return refuse(kerr.InvalidRegularExpression, "The group has %d different regular expressions, which is the limit.", regexesMax)
+	}
+	if _, err := regexp.Compile(regex); err != nil {
+		return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %v.", regex, err)
+	}
+	return nil
+}
+
+// resolve returns the topics that each expression matches as a whole. One that does not compile, which only a
+// stored one may be, matches none.
+func (g *Group) resolve(list []string) map[string][]string {
+	found := make(map[string][]string, len(list))
+	compiled := make(map[string]*regexp.Regexp, len(list))
+	for _, regex := range list {
+		found[regex] = []string{}
+		if e, err := regexp.Compile(`\A(?:` + regex + `)\z`); err == nil {
+			compiled[regex] = e
+		}
+	}
+	g.opts.Topics.Names(func(name string) bool {
+		for regex, e := range compiled {
+			if e.MatchString(name) {
+				found[regex] = append(found[regex], name)
+			}
+		}
+		return true
+	})
+	for _, names := range found {
+		slices.Sort(names)
+	}
+	return found
+}
+
+// updateRegexes resolves the expressions that are new and drops those without a subscriber, where a member
+// changed its own, and resolves all again when topics came or went, though not too often, or after a long
+// time. It says whether what some expression stands for changed.
+func (g *Group) updateRegexes(memberChanged bool, now time.Time) (changed bool) {
+	age := now.Sub(g.regexAt)
+	all := g.topicsMoved && age >= g.opts.Config.RegexIntervalMin || age >= g.opts.Config.RegexInterval || age < 0
+	all = all && (memberChanged || len(g.state.regexes) > 0)
+	if !memberChanged && !all {
+		return false
+	}
+	used := g.usedRegexes()
+	g.dropRegexes(used)
+	var todo []string
+	for regex := range used {
+		if _, known := g.state.regexes[regex]; all || !known {
+			todo = append(todo, regex)
+		}
+	}
+	if all {
+		g.regexAt, g.topicsMoved = now, false
+	}
+	if len(todo) == 0 {
+		return false
+	}
+	slices.Sort(todo)
+	found := g.resolve(todo)
+	for _, regex := range todo {
+		if old, known := g.state.regexes[regex]; !known || !slices.Equal(old, found[regex]) {
+			g.emit(PutRegex{Regex: regex, Topics: found[regex]})
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (g *Group) dropRegexes(used map[string]bool) {
+	for _, regex := range slices.Sorted(maps.Keys(g.state.regexes)) {
+		if !used[regex] {
+			g.emit(DeleteRegex{Regex: regex})
+		}
+	}
+}
+
+func (g *Group) usedRegexes() map[string]bool {
+	used := map[string]bool{}
+	for _, m := range g.state.members {
+		if m.Regex != "" {
+			used[m.Regex] = true
+		}
+	}
+	return used
+}
