@@ -63,7 +63,7 @@ fuzz:
 # Side by side with Apache Kafka, which needs Java 17 and Maven: the short form, a quarter of each workload in three
 # rounds (some ten minutes, too few rounds for a verdict), and all of it, which takes many hours.
 bench: build
-	./bin/millrace bench compare --workloads P1,P3,L1,F1 --rounds 3 --bytes 1GB --warm 40s
+	./bin/millrace bench compare --workloads P1,P3,L1,F1 --rounds 3 --bytes 1GB --warm 30s
 
 bench-full: build
 	./bin/millrace bench compare --rounds 7 --placement both --out $(OUT) --resume

@@ -13,7 +13,7 @@ const whoMax = 3
 func (r *Report) notes() []string {
 	var notes []string
 	if r.Plan.Rounds < RoundsMin {
-		notes = append(notes, fmt.Sprintf("%d rounds are too few for a verdict: %d are the least from which one is possible, 7 are usual", r.Plan.Rounds, RoundsMin))
+		notes = append(notes, fmt.Sprintf("too few rounds for a verdict: %d of at least %d; 7 are usual", r.Plan.Rounds, RoundsMin))
 	}
 	if !r.Complete {
 		notes = append(notes, fmt.Sprintf("not complete: %d of %d starts", len(r.Starts), len(r.Plan.steps())))

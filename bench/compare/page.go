@@ -84,7 +84,8 @@ func (r *Report) view() page {
 		if row.Verdict == Better || row.Verdict == Worse {
 			class = string(row.Verdict)
 		}
-		p.Rows = append(p.Rows, pageRow{r.rowName(row), row.Metric, Number(row.MedianA), Number(row.MedianB), row.Unit, row.Ratios(), row.Says(), class})
+		medianA, medianB := row.Medians()
+		p.Rows = append(p.Rows, pageRow{r.rowName(row), row.Metric, medianA, medianB, row.Unit, row.Ratios(), row.Says(), class})
 	}
 	for _, d := range r.Durability() {
 		p.Notes = append(p.Notes, "Acknowledged means, "+d+".")

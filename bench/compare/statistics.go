@@ -133,6 +133,14 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
+// Medians writes both medians, "-" where no pair was measured.
+func (r *Row) Medians() (a, b string) {
+	if len(r.A) == 0 {
+		return "-", "-"
+	}
+	return Number(r.MedianA), Number(r.MedianB)
+}
+
 // Ratios writes the median ratio and its range, "-" where there is none.
 func (r *Row) Ratios() string {
 	if r.Ratio == 0 {

@@ -123,7 +123,7 @@ func findJava(ctx context.Context) (java, error) {
 	}
 	found, err := exec.LookPath(path)
 	if err != nil {
-		return java{}, fmt.Errorf("Apache Kafka needs Java %d or newer, and there is no %s: install it (on Debian: apt install default-jre-headless), or compare with a broker that runs already: --against HOST:PORT --against-pid PID", javaMin, path)
+		return java{}, fmt.Errorf("to run Apache Kafka needs Java %d or newer, and there is no %s: install it (on Debian: apt install default-jre-headless), or compare with a broker that runs already: --against HOST:PORT --against-pid PID", javaMin, path)
 	}
 	out, err := exec.CommandContext(ctx, found, "-version").CombinedOutput()
 	if err != nil {
@@ -134,7 +134,7 @@ func findJava(ctx context.Context) (java, error) {
 		return java{}, fmt.Errorf("%s -version does not tell its version:\n%s", found, endOf(out))
 	}
 	if major, _ := strconv.Atoi(string(match[1])); major < javaMin {
-		return java{}, fmt.Errorf("Apache Kafka needs Java %d or newer; %s is %s: set JAVA_HOME, or compare with a broker that runs already: --against HOST:PORT --against-pid PID", javaMin, found, match[0])
+		return java{}, fmt.Errorf("to run Apache Kafka needs Java %d or newer; %s is %s: set JAVA_HOME, or compare with a broker that runs already: --against HOST:PORT --against-pid PID", javaMin, found, match[0])
 	}
 	return java{found, strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "; ")}, nil
 }

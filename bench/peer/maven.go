@@ -38,7 +38,7 @@ func fetchedJars(ctx context.Context, say func(string)) (string, error) {
 	}
 	maven, err := exec.LookPath("mvn")
 	if err != nil {
-		return "", fmt.Errorf("Apache Kafka %s is brought from Maven Central, which needs Maven, and there is no mvn: install it (on Debian: apt install maven), or %s", KafkaVersion, waysOut)
+		return "", fmt.Errorf("to bring Apache Kafka %s from Maven Central needs Maven, and there is no mvn: install it (on Debian: apt install maven), or %s", KafkaVersion, waysOut)
 	}
 	if err := os.MkdirAll(filepath.Dir(home), 0o755); err != nil {
 		return "", err

@@ -259,13 +259,14 @@ func (a *App) printCompare(r *compare.Report, out string) error {
 			if len(r.Plan.Placements) > 1 {
 				name += ", " + row.Placement
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, row.Metric, row.Unit, compare.Number(row.MedianA), compare.Number(row.MedianB), row.Ratios(), row.Says())
+			medianA, medianB := row.Medians()
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, row.Metric, row.Unit, medianA, medianB, row.Ratios(), row.Says())
 		}
 	})
 	if err != nil {
 		return err
 	}
-	lines := []string{fmt.Sprintf("\nmedians of %d rounds; ratio: median of millrace / %s over the pairs, with its range", r.Plan.Rounds, r.Brokers[1].Name)}
+	lines := []string{fmt.Sprintf("\nmedians of %s; ratio: median of millrace / %s over the pairs, with its range", count(int64(r.Plan.Rounds), "round"), r.Brokers[1].Name)}
 	for _, d := range r.Durability() {
 		lines = append(lines, "acknowledged means, "+d)
 	}
