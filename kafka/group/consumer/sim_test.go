@@ -43,7 +43,8 @@ type sim struct {
 	next    int
 	epochs  map[string]int32
 	epoch   int32
-	moved   bool
+	changed int  // changes so far
+	calm    bool // no more faults
 }
 
 func (s *sim) chance(percent int) bool { return s.r.IntN(100) < percent }
@@ -83,7 +84,6 @@ func (c *simClient) reset() {
 
 // finish is called with the outcome of each operation.
 func (s *sim) finish(o Outcome) {
-	s.t.Helper()
 	if o.Classic != nil {
 		s.world.stored = &State{}
 		g, err := FromClassic("g", s.options(), *o.Classic, s.now)
@@ -97,12 +97,12 @@ func (s *sim) finish(o Outcome) {
 		s.heartbeat(c, false)
 		return
 	}
+	s.changed += len(o.Changes)
 	s.settle(o)
 	s.check()
 }
 
 func (s *sim) check() {
-	s.t.Helper()
 	st := s.g.state
 	if st.epoch < s.epoch {
 		s.t.Fatalf("group epoch went from %d to %d", s.epoch, st.epoch)
@@ -139,7 +139,7 @@ func (s *sim) request(c *simClient) *kmsg.ConsumerGroupHeartbeatRequest {
 		req.SubscribedTopicNames = c.names
 		req.SubscribedTopicRegex = &c.regex
 	}
-	if c.epoch == 0 || c.full || s.chance(50) {
+	if c.epoch == 0 || c.full || s.calm || s.chance(50) {
 		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
 		for p := range c.held {
 			req.Topics = append(req.Topics, kmsg.ConsumerGroupHeartbeatRequestTopic{TopicID: p.topic, Partitions: []int32{p.partition}})
@@ -151,7 +151,6 @@ func (s *sim) request(c *simClient) *kmsg.ConsumerGroupHeartbeatRequest {
 // heartbeat is one exchange of a member of the consumer protocol. Where the reply is lost the client knows
 // nothing of it.
 func (s *sim) heartbeat(c *simClient, lost bool) {
-	s.t.Helper()
 	if c.epoch == 0 {
 		c.held, c.assigned = map[simPartition]bool{}, map[simPartition]bool{}
 	}
@@ -194,7 +193,6 @@ func (c *simClient) ack() {
 }
 
 func (s *sim) leave(c *simClient, epoch int32) {
-	s.t.Helper()
 	req := s.request(c)
 	req.MemberEpoch = epoch
 	_, o, err := s.g.Heartbeat(s.now, Client{}, req)
@@ -217,7 +215,6 @@ func (s *sim) metadata(c *simClient) []byte {
 
 // classicStep is one exchange of a classic member: a join, a sync or a heartbeat.
 func (s *sim) classicStep(c *simClient) {
-	s.t.Helper()
 	// Like a real client, it gives up what it has and joins again when it was not answered for a session.
 	if gap := s.now.Sub(c.heard); gap >= 30*time.Second || gap < 0 {
 		c.held, c.joined, c.synced = map[simPartition]bool{}, false, false
@@ -348,9 +345,10 @@ func (s *sim) step() {
 
 // converge lets all that is left work without faults and checks that each partition has its owner.
 func (s *sim) converge() {
-	s.t.Helper()
-	for round := 0; round < 30; round++ {
-		s.now = s.now.Add(3 * time.Second)
+	s.calm = true
+	for quiet, round := 0, 0; round < 60 && quiet < 4; round++ {
+		before := s.changed
+		s.now = s.now.Add(7 * time.Second)
 		s.finish(s.g.Expire(s.now))
 		for _, c := range s.clients {
 			if c.classic {
@@ -362,7 +360,11 @@ func (s *sim) converge() {
 			c.ack()
 			s.heartbeat(c, false)
 		}
+		if quiet++; s.changed != before || round < 7 {
+			quiet = 0
+		}
 	}
+	s.compare()
 	st := s.g.state
 	if len(s.clients) == 0 {
 		return
