@@ -48,6 +48,15 @@ func (o Owned) put(topic model.TopicID, partition, epoch int32) {
 	o[topic][partition] = epoch
 }
 
+// all calls f for every partition, in no order.
+func (o Owned) all(f func(topic model.TopicID, partition, epoch int32)) {
+	for id, partitions := range o {
+		for p, epoch := range partitions {
+			f(id, p, epoch)
+		}
+	}
+}
+
 // each calls f for every partition, in order.
 func (o Owned) each(f func(topic model.TopicID, partition, epoch int32)) {
 	for _, id := range sortedIDs(o) {
@@ -133,8 +142,8 @@ func (p *Progress) equal(o *Progress) bool {
 // all is what the member owns, with what it has yet to revoke.
 func (p *Progress) all() Owned {
 	o := Owned{}
-	p.Assigned.each(o.put)
-	p.Pending.each(o.put)
+	p.Assigned.all(o.put)
+	p.Pending.all(o.put)
 	return o
 }
 

@@ -127,7 +127,7 @@ func (g *Group) nextAssignment(m *Member, epoch int32, holdsRevoked func(Owned) 
 	if len(pending) > 0 && holdsRevoked(pending) {
 		return Progress{Epoch: epoch, PreviousEpoch: m.Epoch, State: UnrevokedPartitions, Assigned: kept, Pending: pending}
 	}
-	added.each(kept.put)
+	added.all(kept.put)
 	state := Stable
 	if waits {
 		state = UnreleasedPartitions
@@ -139,9 +139,9 @@ func (g *Group) nextAssignment(m *Member, epoch int32, holdsRevoked func(Owned) 
 func (g *Group) withoutUnsubscribed(m *Member, holdsRevoked func(Owned) bool) Progress {
 	subscribed := g.topicsOf(m)
 	kept, pending := Owned{}, Owned{}
-	m.Pending.each(pending.put)
+	m.Pending.all(pending.put)
 	removed := false
-	m.Assigned.each(func(topic model.TopicID, partition, since int32) {
+	m.Assigned.all(func(topic model.TopicID, partition, since int32) {
 		if _, ok := subscribed[topic]; ok {
 			kept.put(topic, partition, since)
 			return

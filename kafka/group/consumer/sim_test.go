@@ -403,9 +403,9 @@ func (s *sim) distinctInstances() {
 }
 
 func TestSimulation(t *testing.T) {
-	histories := 3000
+	histories := 2000
 	if testing.Short() {
-		histories = 300
+		histories = 200
 	}
 	for seed := range uint64(histories) {
 		runHistory(t, seed)
@@ -431,7 +431,7 @@ func runHistory(t *testing.T, seed uint64) {
 			c.Assignors = []string{"range", "uniform"}
 		}
 	})
-	for range 120 {
+	for range 100 {
 		s.step()
 	}
 	s.distinctInstances()

@@ -192,8 +192,8 @@ func (c CurrentAssignment) apply(s *State) error {
 			err = fmt.Errorf("assign %v-%d of member %q to member %q: %w", topic, partition, owner, c.MemberID, errTwoOwners)
 		}
 	}
-	c.Assigned.each(check)
-	c.Pending.each(check)
+	c.Assigned.all(check)
+	c.Pending.all(check)
 	if err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (c CurrentAssignment) apply(s *State) error {
 		}
 		s.owners[topic][partition] = c.MemberID
 	}
-	c.Assigned.each(claim)
-	c.Pending.each(claim)
+	c.Assigned.all(claim)
+	c.Pending.all(claim)
 	return nil
 }
 
