@@ -164,14 +164,14 @@ func (g *Group) downgradesWith(id string) bool {
 func joined(m *Member, client Client, req *kmsg.JoinGroupRequest, e embedded) Subscription {
 	s := m.Subscription
 	if req.InstanceID != nil {
-		s.InstanceID = strings.Clone(*req.InstanceID)
+		s.InstanceID = keep(s.InstanceID, *req.InstanceID)
 	}
 	if e.rack != "" {
-		s.RackID = e.rack
+		s.RackID = keep(s.RackID, e.rack)
 	}
 	s.RebalanceTimeout = time.Duration(max(rebalanceMillis(req), 0)) * time.Millisecond
 	s.Topics, s.Regex = e.topics, ""
-	s.ClientID, s.ClientHost = client.ID, client.Host
+	s.ClientID, s.ClientHost = keep(s.ClientID, client.ID), keep(s.ClientHost, client.Host)
 	s.Classic = &ClassicMember{SessionTimeout: time.Duration(max(req.SessionTimeoutMillis, 0)) * time.Millisecond}
 	for _, p := range req.Protocols {
 		s.Classic.Protocols = append(s.Classic.Protocols, Protocol{Name: strings.Clone(p.Name), Metadata: append([]byte(nil), p.Metadata...)})

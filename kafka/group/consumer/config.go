@@ -84,8 +84,8 @@ type Topic struct {
 	Partitions int32
 }
 
-// Topics is the view of the topics that exist. Answers may change between calls of a Group's methods; when
-// topics came, went or grew, tell the Group by TopicsChanged.
+// Topics is the view of the topics that exist, the same one for the length of a call of a Group's method.
+// When topics came, went or grew, tell the Group by TopicsChanged.
 type Topics interface {
 	// Topic looks a topic up by name.
 	Topic(name string) (Topic, bool)

@@ -24,5 +24,7 @@
 // When the last member of the consumer protocol goes, and the policy allows it, the Group ends and an
 // Outcome carries the ClassicGroup that takes its place.
 //
-// Nothing here is safe for concurrent use.
+// Nothing here is safe for concurrent use, except that what a State hands out is never written to: Members,
+// assignments and Changes may be read anywhere. Requests may be reused after a call: what is kept of them is
+// copied.
 package consumer

@@ -70,7 +70,7 @@ func (g *Group) SetConfig(c Config) { g.opts.Config = c }
 // IsEmpty says whether the group has no member.
 func (g *Group) IsEmpty() bool { return len(g.state.members) == 0 }
 
-// Name of the states that Phase returns, as clients see them.
+// What Phase returns: the states as clients see them.
 const (
 	PhaseEmpty       = "Empty"
 	PhaseAssigning   = "Assigning"

@@ -166,7 +166,7 @@ func (g *Group) memberFor(req *kmsg.ConsumerGroupHeartbeatRequest, owned reporte
 }
 
 func newMember(id string) *Member {
-	return &Member{Subscription: Subscription{MemberID: id}}
+	return &Member{Subscription: Subscription{MemberID: strings.Clone(id)}}
 }
 
 // checkRoom refuses a member that would be one too many.
@@ -210,7 +210,7 @@ func (g *Group) staticMemberFor(id, instance string, epoch int32, owned reported
 // successor is the member that takes the place of a static member.
 func (g *Group) successor(holder *Member, id string) *Member {
 	m := *holder
-	m.MemberID = id
+	m.MemberID = keep(m.MemberID, id)
 	m.Epoch, m.PreviousEpoch = 0, 0
 	return &m
 }
@@ -254,7 +254,7 @@ func updated(m *Member, client Client, req *kmsg.ConsumerGroupHeartbeatRequest) 
 	s := m.Subscription
 	set := func(to *string, from *string) {
 		if from != nil {
-			*to = strings.Clone(*from)
+			*to = keep(*to, *from)
 		}
 	}
 	set(&s.InstanceID, req.InstanceID)
@@ -267,7 +267,7 @@ func updated(m *Member, client Client, req *kmsg.ConsumerGroupHeartbeatRequest) 
 	if req.SubscribedTopicNames != nil {
 		s.Topics = sortedNames(req.SubscribedTopicNames)
 	}
-	s.ClientID, s.ClientHost = client.ID, client.Host
+	s.ClientID, s.ClientHost = keep(s.ClientID, client.ID), keep(s.ClientHost, client.Host)
 	s.Classic = nil
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -15,9 +16,20 @@ import (
 
 // sortedNames copies the names, sorts them and drops duplicates.
 func sortedNames(names []string) []string {
-	list := slices.Clone(names)
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = strings.Clone(name)
+	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// keep returns a string that outlives the bytes of a request; the old one where it is the same.
+func keep(old, now string) string {
+	if old == now {
+		return old
+	}
+	return strings.Clone(now)
 }
 
 // topicsOf are the existing topics that a member is subscribed to.
