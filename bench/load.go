@@ -296,6 +296,9 @@ func runFetch(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	if s.Bytes > 0 {
 		bytes = min(bytes, s.Bytes)
 	}
+	if r.options.FillBytes > 0 {
+		bytes = min(bytes, r.options.FillBytes)
+	}
 	ends, err := r.fill(ctx, l, bytes)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,8 @@ type Options struct {
 	DropCaches func() error
 	// Scale is the share of each part's bytes and time that is run; 0: all.
 	Scale float64
+	// FillBytes bounds what F1 writes to read it again and again; 0: as docs/benchmarking.md tells.
+	FillBytes int64
 	// Before is called before each part touches the broker; nil: never. Its error ends the run.
 	Before func(ctx context.Context, s Settings) error
 	// Histograms keeps the histograms of latencies in the figures, to be pooled with those of other runs.

@@ -277,6 +277,9 @@ func (c *comparison) options(id string, p *peer.Process) bench.Options {
 	}
 }
 
+// warmFillRate keeps what a warm-up writes to be read in proportion to its time, in bytes a second.
+const warmFillRate = 50e6
+
 // warmUp loads a broker in the ways that compile its code and size its buffers, before it is measured.
 func (c *comparison) warmUp(ctx context.Context, p *peer.Process) error {
 	c.say("warming up %s for %v", c.spec(c.current).Name, c.Plan.Warm)
@@ -292,6 +295,7 @@ func (c *comparison) warmUp(ctx context.Context, p *peer.Process) error {
 		case "F1": // one part of four
 			o.Given = append(o.Given, "size", "batch", "readers")
 			o.Settings.Size, o.Settings.Batch, o.Settings.Readers = 1024, 100, 1
+			o.FillBytes = int64(each.Seconds() * warmFillRate)
 		}
 		if _, err := bench.Run(ctx, o); err != nil {
 			return err

@@ -126,6 +126,34 @@ func TestBenchCompare(t *testing.T) {
 	}
 }
 
+// TestBenchCompareRunning compares with a broker that runs already, and leaves it as it was.
+func TestBenchCompareRunning(t *testing.T) {
+	c := serve(t, filepath.Join(t.TempDir(), "data"))
+	out := filepath.Join(t.TempDir(), "out")
+	cmd := comparing(t, "--against", c.address, "--against-pid", strconv.Itoa(c.cmd.Process.Pid), "--workloads", "P1", "--rounds", "2", "--warm", "300ms", "--bytes", "100MB", "--out", out, "--json")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // the code says it
+	var r compare.Report
+	if err := json.Unmarshal(stdout.Bytes(), &r); cmd.ProcessState.ExitCode() != 0 || err != nil {
+		t.Fatalf("code %d, %v\n%s", cmd.ProcessState.ExitCode(), err, stderr.String())
+	}
+	if r.Brokers[1].Owned || r.Brokers[1].Name != c.address || r.Plan.Placements[0] != compare.Unpinned {
+		t.Errorf("%+v %+v", r.Brokers[1], r.Plan)
+	}
+	for _, row := range r.Rows {
+		if row.Workload == "start" && row.Verdict != compare.NoFigures || row.Metric == compare.MetricMemory && len(row.B) != 2 {
+			t.Errorf("%+v", row)
+		}
+	}
+	if left := topicsOf(t, c.address); len(left) != 0 {
+		t.Errorf("topics %v are left", left)
+	}
+	if err := c.end(syscall.SIGTERM); err != nil {
+		t.Errorf("the broker was not left alone: %v", err)
+	}
+}
+
 // processesOf returns the brokers whose command line names a directory.
 func processesOf(t *testing.T, dir string) []int {
 	t.Helper()
