@@ -161,31 +161,31 @@ func TestH09ClassicJoins(t *testing.T) {
 		t.Error("no member id was made")
 	}
 	got, _ := w.join(join(resp.MemberID, metadataOf(1)))
-	if got.Generation != 2 || got.MemberID != resp.MemberID {
+	if got.Generation != 3 || got.MemberID != resp.MemberID {
 		t.Errorf("%+v", got)
 	}
-	if list := w.sync(resp.MemberID, 2, nil); len(list) != 0 {
+	if list := w.sync(resp.MemberID, 3, nil); len(list) != 0 {
 		t.Errorf("given %v while n owns all", list)
 	}
-	w.classicBeat(resp.MemberID, 2, nil) // nothing is free yet
-	w.beat(beat("n", 1, owns(w, "t", 0, 1)))
-	w.beat(beat("n", 1, owns(w, "t", 0)))
-	w.classicBeat(resp.MemberID, 2, kerr.RebalanceInProgress) // now it is
+	w.classicBeat(resp.MemberID, 3, nil) // nothing is free yet
+	w.beat(beat("n", 2, owns(w, "t", 0, 1)))
+	w.beat(beat("n", 2, owns(w, "t", 0)))
+	w.classicBeat(resp.MemberID, 3, kerr.RebalanceInProgress) // now it is
 	w.join(join(resp.MemberID, metadataOf(1)))
-	if list := w.sync(resp.MemberID, 2, nil); !slices.Equal(list, []int32{1}) {
+	if list := w.sync(resp.MemberID, 3, nil); !slices.Equal(list, []int32{1}) {
 		t.Errorf("given %v", list)
 	}
 	w.joinRefused(join("y", metadataOf(1), func(r *kmsg.JoinGroupRequest) { r.Protocols[0].Name, r.Protocols[1].Name = "p", "q" }), kerr.InconsistentGroupProtocol)
 	// Version 3 does not know MEMBER_ID_REQUIRED.
 	old, _ := w.join(join("", metadataOf(0), func(r *kmsg.JoinGroupRequest) { r.Version = 3 }))
-	if old.MemberID == "" || old.Generation != 3 {
+	if old.MemberID == "" || old.Generation != 4 {
 		t.Errorf("%+v", old)
 	}
-	code, _ := w.g.state.CheckCommit(old.MemberID, nil, 3, false, 8)
+	code, _ := w.g.state.CheckCommit(old.MemberID, nil, 4, false, 8)
 	if code.member != nil {
 		t.Error("a classic member at its generation may commit")
 	}
-	if _, err := w.g.state.CheckCommit(old.MemberID, nil, 4, false, 8); !errors.Is(err, kerr.IllegalGeneration) {
+	if _, err := w.g.state.CheckCommit(old.MemberID, nil, 5, false, 8); !errors.Is(err, kerr.IllegalGeneration) {
 		t.Error(err)
 	}
 }
@@ -211,11 +211,11 @@ func TestNoDowngradeByPolicy(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2), func(c *Config) { c.Policy = Upgrade })
 	w.beat(beat("n", 0))
 	w.join(join("a", metadataOf(1)))
-	w.sync("a", 2, nil)
+	w.sync("a", 3, nil)
 	w.beat(beat("n", -1))
-	w.classicBeat("a", 2, kerr.RebalanceInProgress) // nobody else moves the target on
+	w.classicBeat("a", 3, kerr.RebalanceInProgress) // nobody else moves the target on
 	w.join(join("a", metadataOf(1)))
-	if got := w.sync("a", 3, nil); !slices.Equal(got, []int32{0, 1}) {
+	if got := w.sync("a", 4, nil); !slices.Equal(got, []int32{0, 1}) {
 		t.Errorf("a has %v", got)
 	}
 	if !w.g.OnlyClassicWithout() || w.g.OnlyClassicWithout("a") {
@@ -241,14 +241,14 @@ func TestClassicTimeouts(t *testing.T) {
 	joined := func(w *world) { w.join(join("a", metadataOf(1), long)) }
 	gone(joined, 19*time.Second, false)
 	gone(joined, 20*time.Second, true) // never synced
-	synced := func(w *world) { joined(w); w.sync("a", 3, nil) }
+	synced := func(w *world) { joined(w); w.sync("a", 4, nil) }
 	gone(synced, 39*time.Second, false)
 	gone(synced, 40*time.Second, true) // silent
 	told := func(w *world) {
 		synced(w)
 		w.beat(beat("k", -1))
-		w.beat(beat("n", 1, delta))
-		w.classicBeat("a", 3, kerr.RebalanceInProgress)
+		w.beat(beat("n", 2, delta))
+		w.classicBeat("a", 4, kerr.RebalanceInProgress)
 	}
 	gone(told, 19*time.Second, false)
 	gone(told, 20*time.Second, true) // never rejoined

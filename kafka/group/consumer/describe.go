@@ -15,7 +15,7 @@ func (g *Group) Describe() kmsg.ConsumerGroupDescribeResponseGroup {
 		m := g.state.members[id]
 		r := kmsg.NewConsumerGroupDescribeResponseGroupMember()
 		r.MemberID, r.MemberEpoch, r.ClientID, r.ClientHost = id, m.Epoch, m.ClientID, m.ClientHost
-		r.InstanceID, r.RackID, r.SubscribedTopicRegex = optional(m.InstanceID), optional(m.RackID), optional(m.Regex)
+		r.InstanceID, r.RackID, r.SubscribedTopicRegex = optional(m.InstanceID), optional(m.RackID), kmsg.StringPtr(m.Regex) // not null, as in Kafka
 		r.SubscribedTopics = m.Topics
 		r.Assignment = g.described(m.all().lists())
 		r.TargetAssignment = g.described(g.state.target[id])

@@ -125,7 +125,7 @@ func TestVersion0MakesMemberID(t *testing.T) {
 	if *resp.MemberID != "made-1" || resp.HeartbeatIntervalMillis != 5000 {
 		t.Errorf("%+v", resp)
 	}
-	w.want(resp, 1, "t-0 t-1")
+	w.want(resp, 2, "t-0 t-1")
 }
 
 func TestH02UnknownAssignor(t *testing.T) {
@@ -141,35 +141,35 @@ func TestH02UnknownAssignor(t *testing.T) {
 
 func TestH03Epochs(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2, "u", 1))
-	w.refused(beat("a", 1), kerr.UnknownMemberID)
-	w.want(w.beat(beat("a", 0)), 1, "t-0 t-1")
+	w.refused(beat("a", 2), kerr.UnknownMemberID)
+	w.want(w.beat(beat("a", 0)), 2, "t-0 t-1")
 	w.topics.grow("t", 1)
 	w.g.TopicsChanged()
-	w.want(w.beat(beat("a", 1, owns(w, "t", 0, 1))), 2, "t-0 t-1 t-2")
-	w.refused(beat("a", 3), kerr.FencedMemberEpoch)
-	w.want(w.beat(beat("a", 1, owns(w, "t", 0, 1))), 2, "t-0 t-1 t-2") // the reply was lost
-	w.refused(beat("a", 1, owns(w, "t", 0, 9)), kerr.FencedMemberEpoch)
-	w.refused(beat("a", 1, owns(w, "u", 0)), kerr.FencedMemberEpoch)
-	w.refused(beat("a", 1, delta), kerr.FencedMemberEpoch)
+	w.want(w.beat(beat("a", 2, owns(w, "t", 0, 1))), 3, "t-0 t-1 t-2")
+	w.refused(beat("a", 4), kerr.FencedMemberEpoch)
+	w.want(w.beat(beat("a", 2, owns(w, "t", 0, 1))), 3, "t-0 t-1 t-2") // the reply was lost
+	w.refused(beat("a", 2, owns(w, "t", 0, 9)), kerr.FencedMemberEpoch)
+	w.refused(beat("a", 2, owns(w, "u", 0)), kerr.FencedMemberEpoch)
+	w.refused(beat("a", 2, delta), kerr.FencedMemberEpoch)
 	w.topics.grow("t", 1)
 	w.g.TopicsChanged()
-	w.beat(beat("a", 2, owns(w, "t", 0, 1, 2)))
-	w.refused(beat("a", 1), kerr.FencedMemberEpoch)
-	w.want(w.beat(beat("a", 0)), 3, "t-0 t-1 t-2 t-3") // from the start
+	w.beat(beat("a", 3, owns(w, "t", 0, 1, 2)))
+	w.refused(beat("a", 2), kerr.FencedMemberEpoch)
+	w.want(w.beat(beat("a", 0)), 4, "t-0 t-1 t-2 t-3") // from the start
 }
 
 func TestH04StaticMembers(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2))
-	w.want(w.beat(beat("a", 0, instance("i"))), 1, "t-0 t-1")
+	w.want(w.beat(beat("a", 0, instance("i"))), 2, "t-0 t-1")
 	w.refused(beat("b", 0, instance("i")), kerr.UnreleasedInstanceID)
-	w.want(w.beat(beat("a", 0, instance("i"))), 1, "t-0 t-1") // it asks again itself
-	w.refused(beat("b", 1, instance("i")), kerr.FencedInstanceID)
-	w.refused(beat("b", 1, instance("other")), kerr.UnknownMemberID)
+	w.want(w.beat(beat("a", 0, instance("i"))), 2, "t-0 t-1") // it asks again itself
+	w.refused(beat("b", 2, instance("i")), kerr.FencedInstanceID)
+	w.refused(beat("b", 2, instance("other")), kerr.UnknownMemberID)
 	resp := w.beat(beat("a", -2, instance("i")))
 	w.want(resp, -2, "unchanged")
-	w.refused(beat("a", 1, instance("i"), delta), kerr.FencedMemberEpoch)
-	w.want(w.beat(beat("b", 0, instance("i"))), 1, "t-0 t-1")
-	w.refused(beat("a", 1, instance("i")), kerr.FencedInstanceID)
+	w.refused(beat("a", 2, instance("i"), delta), kerr.FencedMemberEpoch)
+	w.want(w.beat(beat("b", 0, instance("i"))), 2, "t-0 t-1")
+	w.refused(beat("a", 2, instance("i")), kerr.FencedInstanceID)
 	w.refused(beat("a", -1, instance("i")), kerr.FencedInstanceID)
 	w.refused(beat("a", -1), kerr.UnknownMemberID)
 	w.beat(beat("b", -1, instance("i")))
@@ -193,13 +193,13 @@ func TestStaticMemberStaysAwayTooLong(t *testing.T) {
 // TestH05Reconciliation walks through one revocation, step by step.
 func TestH05Reconciliation(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2))
-	w.want(w.beat(beat("a", 0)), 1, "t-0 t-1")
-	w.want(w.beat(beat("b", 0)), 2, "")                                  // waits for a
-	w.want(w.beat(beat("a", 1, delta)), 1, "t-0")                        // told to give up t-1
-	w.want(w.beat(beat("b", 2, delta)), 2, "unchanged")                  // still waits
-	w.want(w.beat(beat("a", 1, owns(w, "t", 0, 1))), 1, "t-0")           // not done yet
-	w.want(w.beat(beat("a", 1, delta, owns(w, "t", 0))), 2, "unchanged") // done
-	w.want(w.beat(beat("b", 2, delta)), 2, "t-1")
+	w.want(w.beat(beat("a", 0)), 2, "t-0 t-1")
+	w.want(w.beat(beat("b", 0)), 3, "")                                  // waits for a
+	w.want(w.beat(beat("a", 2, delta)), 2, "t-0")                        // told to give up t-1
+	w.want(w.beat(beat("b", 3, delta)), 3, "unchanged")                  // still waits
+	w.want(w.beat(beat("a", 2, owns(w, "t", 0, 1))), 2, "t-0")           // not done yet
+	w.want(w.beat(beat("a", 2, delta, owns(w, "t", 0))), 3, "unchanged") // done
+	w.want(w.beat(beat("b", 3, delta)), 3, "t-1")
 	if w.g.Phase() != PhaseStable {
 		t.Errorf("phase %s", w.g.Phase())
 	}
@@ -208,10 +208,10 @@ func TestH05Reconciliation(t *testing.T) {
 func TestH06FullAndDelta(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2))
 	w.beat(beat("a", 0))
-	w.want(w.beat(beat("a", 1, owns(w, "t", 0, 1))), 1, "t-0 t-1")
-	w.want(w.beat(beat("a", 1, delta)), 1, "unchanged")
-	w.want(w.beat(beat("a", 1, delta, owns(w, "t", 0, 1))), 1, "unchanged")
-	if _, o, _ := w.g.Heartbeat(w.now, Client{ID: "client", Host: "/1"}, beat("a", 1, delta)); len(o.Changes) > 0 {
+	w.want(w.beat(beat("a", 2, owns(w, "t", 0, 1))), 2, "t-0 t-1")
+	w.want(w.beat(beat("a", 2, delta)), 2, "unchanged")
+	w.want(w.beat(beat("a", 2, delta, owns(w, "t", 0, 1))), 2, "unchanged")
+	if _, o, _ := w.g.Heartbeat(w.now, Client{ID: "client", Host: "/1"}, beat("a", 2, delta)); len(o.Changes) > 0 {
 		t.Errorf("a heartbeat without news changes %v", o.Changes)
 	}
 }
@@ -234,16 +234,16 @@ func TestH07Offsets(t *testing.T) {
 	w.beat(beat("a", 0))
 	w.topics.grow("t", 1)
 	w.g.TopicsChanged()
-	w.beat(beat("a", 1, owns(w, "t", 0)))
-	f("a", 2, 9, 0, nil)
-	f("a", 1, 9, 0, nil) // had it at epoch 1 already
-	f("a", 1, 9, 1, kerr.StaleMemberEpoch)
+	w.beat(beat("a", 2, owns(w, "t", 0)))
+	f("a", 3, 9, 0, nil)
+	f("a", 2, 9, 0, nil) // had it at epoch 1 already
+	f("a", 2, 9, 1, kerr.StaleMemberEpoch)
 	f("a", 0, 9, 0, kerr.StaleMemberEpoch)
-	f("a", 2, 9, 7, nil)
-	f("a", 1, 9, 7, kerr.StaleMemberEpoch)
-	f("a", 3, 9, 0, kerr.StaleMemberEpoch)
-	f("a", 2, 8, 0, kerr.UnsupportedVersion)
-	f("b", 2, 9, 0, kerr.UnknownMemberID)
+	f("a", 3, 9, 7, nil)
+	f("a", 2, 9, 7, kerr.StaleMemberEpoch)
+	f("a", 4, 9, 0, kerr.StaleMemberEpoch)
+	f("a", 3, 8, 0, kerr.UnsupportedVersion)
+	f("b", 3, 9, 0, kerr.UnknownMemberID)
 	f("", -1, 9, 0, kerr.UnknownMemberID)
 	if _, err := s.CheckCommit("", nil, -1, true, 3); err != nil {
 		t.Errorf("transaction without a member: %v", err)
@@ -256,9 +256,9 @@ func TestH07Offsets(t *testing.T) {
 	}
 	a, b := "a", "b"
 	g(nil, -1, nil)
-	g(&a, 2, nil)
-	g(&a, 1, kerr.StaleMemberEpoch)
-	g(&b, 1, kerr.UnknownMemberID)
+	g(&a, 3, nil)
+	g(&a, 2, kerr.StaleMemberEpoch)
+	g(&b, 2, kerr.UnknownMemberID)
 	g(nil, 2, kerr.UnknownMemberID)
 }
 
@@ -267,12 +267,12 @@ func TestH08Regex(t *testing.T) {
 	w.refused(beat("a", 0, regexOf("orders-[")), kerr.InvalidRegularExpression)
 	w.refused(beat("a", 0, regexOf("a)(b")), kerr.InvalidRegularExpression)
 	w.refused(beat("a", 0, regexOf(strings.Repeat("x", regexBytesMax+1))), kerr.InvalidRegularExpression)
-	w.want(w.beat(beat("a", 0, regexOf("orders-.*"))), 1, "orders-1-0")
+	w.want(w.beat(beat("a", 0, regexOf("orders-.*"))), 2, "orders-1-0")
 	w.topics.create("orders-2", 1)
 	w.topics.create("my-orders-2", 1) // the whole name must match
 	w.g.TopicsChanged()
 	w.now = w.now.Add(11 * time.Second)
-	w.want(w.beat(beat("a", 1, delta)), 2, "orders-1-0 orders-2-0")
+	w.want(w.beat(beat("a", 2, delta)), 3, "orders-1-0 orders-2-0")
 	if !w.g.state.Subscribed("orders-2") || w.g.state.Subscribed("t") {
 		t.Error("wrong topics count as subscribed")
 	}
@@ -282,10 +282,10 @@ func TestH08Regex(t *testing.T) {
 	delete(w.topics.byName, "orders-1")
 	w.g.TopicsChanged()
 	w.now = w.now.Add(11 * time.Second)
-	w.want(w.beat(beat("a", 2, delta)), 2, "orders-2-0")
+	w.want(w.beat(beat("a", 3, delta)), 3, "orders-2-0")
 	// The subscription moves to a name; the expression goes with its last subscriber.
 	none := ""
-	w.beat(beat("a", 2, func(req *kmsg.ConsumerGroupHeartbeatRequest) { req.SubscribedTopicRegex = &none }))
+	w.beat(beat("a", 3, func(req *kmsg.ConsumerGroupHeartbeatRequest) { req.SubscribedTopicRegex = &none }))
 	if len(w.g.state.regexes) > 0 || w.g.state.Subscribed("orders-2") {
 		t.Errorf("expressions left: %v", w.g.state.regexes)
 	}
@@ -304,12 +304,12 @@ func TestH10Timeouts(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2), func(c *Config) { c.SessionTimeout = 10 * time.Second })
 	w.beat(beat("a", 0))
 	w.beat(beat("b", 0))
-	w.beat(beat("a", 1, delta))
+	w.beat(beat("a", 2, delta))
 	w.now = w.now.Add(9 * time.Second)
 	if o := w.g.Expire(w.now); len(o.Removed) > 0 {
 		t.Errorf("removed %v early", o.Removed)
 	}
-	w.beat(beat("a", 1, delta))
+	w.beat(beat("a", 2, delta))
 	w.now = w.now.Add(2 * time.Second)
 	if end, ok := w.g.Deadline(); !ok || end.After(w.now) {
 		t.Errorf("deadline %v, now %v", end, w.now)
@@ -324,7 +324,7 @@ func TestH10Timeouts(t *testing.T) {
 		w.now = w.now.Add(6 * time.Second)
 		w.settle(w.g.Expire(w.now))
 		if _, ok := w.g.state.Member("a"); ok {
-			w.beat(beat("a", 1, delta))
+			w.beat(beat("a", 2, delta))
 		}
 		w.beat(beat("b", w.g.state.members["b"].Epoch, delta))
 	}
@@ -332,7 +332,7 @@ func TestH10Timeouts(t *testing.T) {
 		t.Error("a was not removed at its rebalance timeout")
 	}
 	w.want(w.beat(beat("b", w.g.state.members["b"].Epoch)), w.g.state.epoch, "t-0 t-1")
-	w.refused(beat("a", 1, delta), kerr.UnknownMemberID)
+	w.refused(beat("a", 2, delta), kerr.UnknownMemberID)
 }
 
 func TestGroupIsFull(t *testing.T) {
@@ -345,39 +345,39 @@ func TestGroupIsFull(t *testing.T) {
 
 func TestAssignmentInterval(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2), func(c *Config) { c.AssignmentInterval = time.Second })
-	w.want(w.beat(beat("a", 0)), 1, "t-0 t-1")
-	w.want(w.beat(beat("b", 0)), 1, "")
+	w.want(w.beat(beat("a", 0)), 2, "t-0 t-1")
+	w.want(w.beat(beat("b", 0)), 2, "")
 	if w.g.Phase() != PhaseAssigning {
 		t.Errorf("phase %s", w.g.Phase())
 	}
 	w.now = w.now.Add(time.Second)
-	w.want(w.beat(beat("b", 1, delta)), 2, "unchanged")
-	w.want(w.beat(beat("a", 1, delta)), 1, "t-0")
+	w.want(w.beat(beat("b", 2, delta)), 3, "unchanged")
+	w.want(w.beat(beat("a", 2, delta)), 2, "t-0")
 }
 
 func TestAssignorChange(t *testing.T) {
 	w := newWorld(t, newTopics("t", 2))
 	w.beat(beat("a", 0))
 	name := "range"
-	w.beat(beat("a", 1, func(req *kmsg.ConsumerGroupHeartbeatRequest) { req.ServerAssignor = &name }))
-	if w.g.state.epoch != 2 {
+	w.beat(beat("a", 2, func(req *kmsg.ConsumerGroupHeartbeatRequest) { req.ServerAssignor = &name }))
+	if w.g.state.epoch != 3 {
 		t.Errorf("epoch %d after the assignor changed", w.g.state.epoch)
 	}
 }
 
 func TestNewTopicAppears(t *testing.T) {
 	w := newWorld(t, newTopics())
-	w.want(w.beat(beat("a", 0)), 1, "")
+	w.want(w.beat(beat("a", 0)), 2, "")
 	w.topics.create("t", 2)
-	w.want(w.beat(beat("a", 1, delta)), 1, "unchanged")
+	w.want(w.beat(beat("a", 2, delta)), 2, "unchanged")
 	w.g.TopicsChanged()
-	w.want(w.beat(beat("a", 1, delta)), 2, "t-0 t-1")
+	w.want(w.beat(beat("a", 2, delta)), 3, "t-0 t-1")
 	w.topics.create("t", 1) // deleted and created again
 	w.g.TopicsChanged()
-	w.beat(beat("a", 2, delta))
-	w.want(w.beat(beat("a", 2, delta, func(req *kmsg.ConsumerGroupHeartbeatRequest) {
+	w.beat(beat("a", 3, delta))
+	w.want(w.beat(beat("a", 3, delta, func(req *kmsg.ConsumerGroupHeartbeatRequest) {
 		req.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
-	})), 3, "t-0")
+	})), 4, "t-0")
 }
 
 func TestDelete(t *testing.T) {
@@ -405,6 +405,6 @@ func TestUnknownStateMustStartAgain(t *testing.T) {
 	p.State = Unknown
 	w.g.emit(CurrentAssignment{MemberID: "a", Progress: p})
 	w.settle(w.g.finish())
-	w.refused(beat("a", 1, delta), kerr.FencedMemberEpoch)
-	w.want(w.beat(beat("a", 0)), 1, "t-0 t-1")
+	w.refused(beat("a", 2, delta), kerr.FencedMemberEpoch)
+	w.want(w.beat(beat("a", 0)), 2, "t-0 t-1")
 }

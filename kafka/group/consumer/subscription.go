@@ -65,6 +65,9 @@ func (g *Group) hashTopics() uint64 {
 	return sum
 }
 
+// firstEpoch is the epoch that a group counts from: the first member of a new group gets the next one.
+const firstEpoch = 1
+
 // refreshEpoch raises the group epoch where bump says so or the subscribed topics changed.
 func (g *Group) refreshEpoch(bump bool, now time.Time) {
 	if !bump && now.Before(g.refreshAt) {
@@ -72,7 +75,7 @@ func (g *Group) refreshEpoch(bump bool, now time.Time) {
 	}
 	hash := g.hashTopics()
 	if bump || hash != g.state.metadataHash {
-		g.emit(GroupEpoch{Epoch: g.state.epoch + 1, MetadataHash: hash})
+		g.emit(GroupEpoch{Epoch: max(g.state.epoch, firstEpoch) + 1, MetadataHash: hash})
 	}
 	g.refreshAt = now.Add(metadataRefresh)
 }
