@@ -38,6 +38,7 @@ var rooms = []room{
 	{dir: "meta/config", may: []string{"engine/model"}, pure: true},
 	{dir: "kafka", may: []string{"netio", "engine", "meta", "perf"}, packages: append(codecs(), kmsg...)},
 	{dir: "kafka/recordbatch", may: []string{"engine/model", "perf"}, packages: codecs()},
+	{dir: "kafka/group", may: []string{"engine/model", "perf"}, packages: kmsg, pure: true},
 	{dir: "kafka/purgatory", may: []string{"engine/model", "perf"}, pure: true},
 	{dir: "kafka/fetchsession", may: []string{"engine/model", "perf"}, pure: true},
 	{dir: "kafka/group/assignor", may: []string{"engine/model"}, pure: true},

@@ -85,6 +85,8 @@ func (w *walker) structure(fields []field) {
 			w.skip(int(f.width))
 		case kindString:
 			w.str(f)
+		case kindBytes:
+			w.bytes(f)
 		case kindArray:
 			w.array(f)
 		case kindOptional:
@@ -131,6 +133,27 @@ func (w *walker) str(f *field) {
 	w.decoded += f.heap
 	if n > 0 {
 		w.decoded += rounded(int64(n))
+	}
+}
+
+// bytes walks over bytes, which kmsg does not copy.
+func (w *walker) bytes(f *field) {
+	n := -1
+	if w.flexible {
+		n = w.compactLength()
+	} else if b := w.take(4); b != nil {
+		n = int(int32(binary.BigEndian.Uint32(b)))
+	}
+	switch {
+	case w.err != nil:
+	case n < 0:
+		if !f.nullable(w.version) {
+			w.fail(errNull)
+		}
+	case n > len(w.src):
+		w.fail(errLength)
+	default:
+		w.src = w.src[n:]
 	}
 }
 

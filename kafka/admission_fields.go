@@ -12,6 +12,7 @@ type fieldKind uint8
 const (
 	kindFixed    fieldKind = iota // width bytes
 	kindString                    // its length, then bytes
+	kindBytes                     // its length in 32 bits, then bytes, which stay where they are
 	kindArray                     // its count, then elements: of width bytes, strings, or structs of fields
 	kindOptional                  // a byte, then a struct of fields unless that byte is -1
 )
@@ -52,6 +53,8 @@ func text() field             { return field{kind: kindString, max: always, null
 func nullableText(from int16) field {
 	return field{kind: kindString, max: always, nullFrom: from, heap: stringBytes}
 }
+
+func blob() field { return field{kind: kindBytes, max: always, nullFrom: neverNull} }
 
 func texts() field {
 	return field{kind: kindArray, strings: true, max: always, nullFrom: neverNull, heap: stringBytes}
@@ -133,6 +136,9 @@ func layoutOf(key int16) *layout {
 				structs(kmsg.OffsetForLeaderEpochRequestTopicPartition{}, kmsg.OffsetForLeaderEpochResponseTopicPartition{},
 					fixed(4), fixed(4).from(2), fixed(4))))
 	default:
+		if l := groupLayoutOf(key); l != nil {
+			return l
+		}
 		return adminLayoutOf(key)
 	}
 }

@@ -30,7 +30,8 @@ type api struct {
 	flexible int16 // first version with compact types and tagged fields
 	class    class
 	start    func(l *loop, x *exchange)                // onLoop only
-	handle   func(s *Server, r *request) kmsg.Response // onWorker only
+	handle   func(s *Server, r *request) kmsg.Response // onWorker only, or
+	later    func(s *Server, r *request)               // onWorker only: answers by r.finish, at any time
 	request  *layout                                   // onWorker only: what a request of this kind holds
 	note     string                                    // what stands in the protocol table of the docs
 }
@@ -52,6 +53,11 @@ type request struct {
 	conn   *netio.Conn // of which a worker may ask how much waits for slow readers; nil in tests
 	wide   int         // partitions of the answer, as counted in Server.wide
 	reason string      // why a nil response is one
+
+	finish func(kmsg.Response) // answers, once, from anywhere
+	// forget gives back the bytes of a request that may wait for long: neither its frame nor what it was
+	// estimated to take is in flight any more, and no slice of body may point into the frame.
+	forget func()
 }
 
 // apis lists every API that is answered. An API is listed only when it is complete for its range.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"millrace/engine"
 	"millrace/engine/model"
 	"millrace/kafka/fetchsession"
@@ -26,9 +28,12 @@ const (
 	codeRequestTimedOut                    int16 = 7
 	codeMessageTooLarge                    int16 = 10
 	codeCoordinatorLoadInProgress          int16 = 14
+	codeCoordinatorNotAvailable            int16 = 15
+	codeNotCoordinator                     int16 = 16
 	codeInvalidTopic                       int16 = 17
 	codeNotEnoughReplicas                  int16 = 19
 	codeInvalidRequiredAcks                int16 = 21
+	codeInconsistentGroupProtocol          int16 = 23
 	codeInvalidTimestamp                   int16 = 32
 	codeUnsupportedVersion                 int16 = 35
 	codeTopicAlreadyExists                 int16 = 36
@@ -65,9 +70,12 @@ func codeOf(err error) int16 {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 	}
+	var wire *kerr.Error
 	switch {
 	case err == nil:
 		return codeNone
+	case errors.As(err, &wire): // of the coordinator of groups
+		return wire.Code
 	case is(engine.ErrFencedEpoch):
 		return codeFencedLeaderEpoch
 	case is(engine.ErrUnknownEpoch):

@@ -11,6 +11,7 @@ import (
 	"millrace/diskio"
 	"millrace/engine"
 	"millrace/engine/model"
+	"millrace/kafka/group"
 	"millrace/meta/cluster"
 	"millrace/meta/config"
 	"millrace/perf"
@@ -76,7 +77,7 @@ func newHandlerTest(t *testing.T, settings ...string) *handlerTest {
 		Endpoints: []cluster.Endpoint{{Listener: "IN", Host: "inside", Port: 1}, {Listener: "OUT", Host: "outside", Port: 2}}}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{NodeID: testNode, Rack: "r1", Loops: 1, Store: store, Cluster: machine, Proposer: apply, ClusterCode: 1,
+	s, err := New(Options{NodeID: testNode, Rack: "r1", Loops: 1, Store: store, Cluster: machine, Proposer: apply, ClusterCode: 1, Groups: group.NewStore(), GroupCode: 2,
 		ProducerIDs: cluster.NewProducerIDs(client), Config: broker, DataDir: dir, Pool: perf.NewPool(1 << 20),
 		Advertised: []Endpoint{{"IN", "inside", 1}, {"OUT", "outside", 2}}})
 	if err != nil {
@@ -126,7 +127,7 @@ func (h *handlerTest) ask(version int16, req kmsg.Request) kmsg.Response {
 	if err != nil {
 		h.Fatal(err)
 	}
-	resp := a.handle(h.s, &request{ctx: h.Context(), key: a.key, version: version, listener: h.listener, body: decoded})
+	resp := h.answer(a, &request{ctx: h.Context(), key: a.key, version: version, listener: h.listener, body: decoded})
 	if resp == nil {
 		return nil
 	}
@@ -138,6 +139,30 @@ func (h *handlerTest) ask(version int16, req kmsg.Request) kmsg.Response {
 		h.Fatalf("%s v%d: answer cannot be read: %v", a.name, version, err)
 	}
 	return out
+}
+
+// answer lets a handler answer. One that waits for the coordinator is awaited; a Join may wait for its group.
+func (h *handlerTest) answer(a *api, r *request) kmsg.Response {
+	h.Helper()
+	if a.later == nil {
+		return a.handle(h.s, r)
+	}
+	got := make(chan kmsg.Response, 1)
+	r.forget = func() {}
+	r.finish = func(resp kmsg.Response) {
+		if resp != nil {
+			resp.SetVersion(r.version)
+		}
+		got <- resp
+	}
+	a.later(h.s, r)
+	select {
+	case resp := <-got:
+		return resp
+	case <-time.After(10 * time.Second):
+		h.Fatalf("%s v%d: no answer", a.name, r.version)
+		return nil
+	}
 }
 
 // ask answers with the response type of the request.
@@ -224,7 +249,7 @@ func TestHandlersTakeAnyRequest(t *testing.T) {
 				if m, ok := req.(*kmsg.CreateTopicsRequest); ok {
 					m.ValidateOnly = m.ValidateOnly || len(h.s.image().Brokers()) == 0 || h.s.image().TopicCount() > 100
 				}
-				resp := a.handle(h.s, &request{ctx: t.Context(), key: a.key, version: v, listener: "IN", body: req})
+				resp := h.answer(&a, &request{ctx: t.Context(), key: a.key, version: v, listener: "IN", body: req})
 				if resp == nil {
 					continue
 				}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/engine"
+	"millrace/kafka/group"
 	"millrace/meta/cluster"
 	"millrace/meta/config"
 	"millrace/perf"
@@ -35,6 +36,8 @@ type Options struct {
 	Proposer    Proposer
 	ClusterCode uint8 // the machine number under which Cluster is registered with Proposer
 	ProducerIDs *cluster.ProducerIDs
+	Groups      *group.Store // registered with Proposer as the machine GroupCode
+	GroupCode   uint8
 	Config      *config.Broker // static settings of this broker
 	DataDir     string         // as told by DescribeLogDirs
 	Pool        *perf.Pool
@@ -70,6 +73,7 @@ func (o *Options) Validate() error {
 	missing("cluster state", o.Cluster == nil)
 	missing("proposer", o.Proposer == nil)
 	missing("producer ids", o.ProducerIDs == nil)
+	missing("group state", o.Groups == nil)
 	missing("settings", o.Config == nil)
 	missing("buffer pool", o.Pool == nil)
 	missing("advertised address", len(o.Advertised) == 0)

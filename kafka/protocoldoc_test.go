@@ -48,7 +48,7 @@ func TestTableAgreesWithKmsg(t *testing.T) {
 				t.Errorf("%s v%d: flexible is %v, not %v", a.name, v, r.IsFlexible(), got)
 			}
 		}
-		if (a.class == onWorker) != (a.handle != nil && a.request != nil) {
+		if (a.class == onWorker) != ((a.handle != nil) != (a.later != nil) && a.request != nil) {
 			t.Errorf("%s: handler or layout is missing", a.name)
 		}
 	}

@@ -25,6 +25,7 @@ type Server struct {
 	loops    []*loop
 	workers  workers
 	sessions *fetchsession.Cache
+	groups   *groups
 	started  time.Time // origin of the loops' monotonic clock
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -62,8 +63,15 @@ func New(o Options) (*Server, error) {
 	for i := range o.Loops {
 		s.loops = append(s.loops, newLoop(s, i))
 	}
+	s.groups = newGroups(s)
+	go s.groups.serve() // until Drain or Close
+	o.Cluster.OnChange(s.groups.onChange)
 	return s, nil
 }
+
+// Drain answers who waits for a group, and whoever comes after, with NOT_COORDINATOR. Call it before the netio server
+// is stopped, which waits for answers.
+func (s *Server) Drain() { s.groups.stop() }
 
 // Sinks returns one sink per event loop, in the order of their indexes, for engine.Options.
 func (s *Server) Sinks() []engine.Sink {
@@ -76,6 +84,7 @@ func (s *Server) Sinks() []engine.Sink {
 
 // Close ends what workers still do and waits for them.
 func (s *Server) Close() {
+	s.groups.stop()
 	s.cancel()
 	s.workers.wait()
 	for _, l := range s.loops {

@@ -160,12 +160,24 @@ func (j *job) do(r *request) {
 		j.loop.net.Post(j)
 		return
 	}
+	if j.e.api.later != nil {
+		r.finish = func(response kmsg.Response) { j.finish(r, response) }
+		r.forget = func() { j.loop.net.Post((*forgotten)(j.e)) }
+		j.e.api.later(s, r)
+		return
+	}
 	response := j.e.api.handle(s, r)
 	if r.wide > 0 {
 		defer s.wide.release(r.wide)
 	}
+	j.finish(r, response)
+}
+
+// finish encodes the answer and sends it to the loop.
+func (j *job) finish(r *request, response kmsg.Response) {
 	if j.reason = r.reason; response != nil {
-		b := s.o.Pool.Get(4096 + r.wide*widePartitionOnWire)
+		response.SetVersion(r.version)
+		b := j.loop.server.o.Pool.Get(4096 + r.wide*widePartitionOnWire)
 		b.B = beginReply(b.B, j.e.correlation, j.e.flexible() && r.key != keyApiVersions)
 		b.B = response.AppendTo(b.B)
 		endReply(b.B)
@@ -173,6 +185,12 @@ func (j *job) do(r *request) {
 	}
 	j.loop.net.Post(j)
 }
+
+// forgotten is an exchange whose request was read and waits.
+type forgotten exchange
+
+// RunOnLoop gives the request's bytes back.
+func (f *forgotten) RunOnLoop(*netio.Loop) { (*exchange)(f).forget() }
 
 // RunOnLoop sends the answer.
 func (j *job) RunOnLoop(*netio.Loop) {

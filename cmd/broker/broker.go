@@ -19,6 +19,7 @@ import (
 	"millrace/diskio"
 	"millrace/engine"
 	"millrace/kafka"
+	"millrace/kafka/group"
 	"millrace/meta"
 	"millrace/meta/cluster"
 	"millrace/meta/config"
@@ -29,6 +30,9 @@ import (
 // clusterMachine is the number of the cluster state among the machines of the Raft group. It stands in the
 // group's log and never changes.
 const clusterMachine uint8 = 1
+
+// groupMachine is that of the consumer groups.
+const groupMachine uint8 = 2
 
 // Names in the data directory beside those of shards.
 const (
@@ -53,6 +57,7 @@ type Broker struct {
 	pool    *perf.Pool
 	store   *engine.Store
 	machine *cluster.Machine
+	groups  *group.Store
 	meta    *meta.Node
 	shards  *shardKeeper
 	kafka   *kafka.Server
@@ -62,7 +67,8 @@ type Broker struct {
 // Open starts a broker and returns when clients can connect, or why they never will. It blocks for the
 // recovery of an unclean stop; ctx ends that. Everything that was started is ended again on an error.
 func Open(ctx context.Context, settings *config.Broker, log *slog.Logger) (*Broker, error) {
-	b := &Broker{config: settings, log: log, pool: perf.NewPool(poolRetainBytes), machine: cluster.NewMachine()}
+	b := &Broker{config: settings, log: log, pool: perf.NewPool(poolRetainBytes), machine: cluster.NewMachine(),
+		groups: group.NewStore()}
 	if err := b.open(ctx); err != nil {
 		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -144,7 +150,7 @@ func (b *Broker) openStores(ctx context.Context) error {
 		var err error
 		b.meta, err = meta.Open(ctx, meta.Options{
 			Dir: filepath.Join(b.config.DataDir, metaName), NodeID: b.config.NodeID, Sync: b.config.MetaFsync,
-			Machines: map[uint8]meta.Machine{clusterMachine: b.machine}, Logger: b.log,
+			Machines: map[uint8]meta.Machine{clusterMachine: b.machine, groupMachine: b.groups}, Logger: b.log,
 		})
 		opened <- err
 	}()
@@ -218,7 +224,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 	var err error
 	b.kafka, err = kafka.New(kafka.Options{
 		NodeID: b.config.NodeID, Rack: b.config.Rack, Advertised: kafkaEndpoints(endpoints), Store: b.store, Cluster: b.machine,
-		Proposer: b.meta, ClusterCode: clusterMachine,
+		Proposer: b.meta, ClusterCode: clusterMachine, Groups: b.groups, GroupCode: groupMachine,
 		ProducerIDs: cluster.NewProducerIDs(cluster.NewClient(b.meta, clusterMachine, b.machine)),
 		Config:      b.config, DataDir: b.config.DataDir, Pool: b.pool, Logger: b.log, Loops: network.Loops,
 	})
@@ -290,6 +296,9 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.stage("stopping")
 	b.ready.Store(false)
 	var errs []error
+	if b.kafka != nil {
+		b.kafka.Drain()
+	}
 	if b.net != nil {
 		if err := b.net.Stop(ctx); err != nil {
 			b.log.Warn("clients were cut off", "err", err)

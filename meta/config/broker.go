@@ -40,6 +40,14 @@ type Broker struct {
 	RetentionCheckInterval time.Duration // log.retention.check.interval.ms
 	ProducerIDExpiration   time.Duration // producer.id.expiration.ms
 
+	GroupSessionMin   time.Duration // group.min.session.timeout.ms
+	GroupSessionMax   time.Duration // group.max.session.timeout.ms
+	GroupInitialDelay time.Duration // group.initial.rebalance.delay.ms
+	GroupMembersMax   int           // group.max.size
+	OffsetMetadataMax int           // offset.metadata.max.bytes
+	OffsetsRetention  time.Duration // offsets.retention.minutes
+	OffsetsCheck      time.Duration // offsets.retention.check.interval.ms
+
 	IOBackend              string // auto, ring, posix
 	NetLoops               int    // 0: chosen from the CPUs
 	AdminListen            string // host:port; empty: no admin endpoint

@@ -100,6 +100,14 @@ func (p *brokerParser) broker() *Broker {
 		RetentionCheckInterval: milliseconds(number("log.retention.check.interval.ms")),
 		ProducerIDExpiration:   milliseconds(number("producer.id.expiration.ms")),
 
+		GroupSessionMin:   milliseconds(number("group.min.session.timeout.ms")),
+		GroupSessionMax:   milliseconds(number("group.max.session.timeout.ms")),
+		GroupInitialDelay: milliseconds(number("group.initial.rebalance.delay.ms")),
+		GroupMembersMax:   int(number("group.max.size")),
+		OffsetMetadataMax: int(number("offset.metadata.max.bytes")),
+		OffsetsRetention:  milliseconds(number("offsets.retention.minutes") * 60_000),
+		OffsetsCheck:      milliseconds(number("offsets.retention.check.interval.ms")),
+
 		IOBackend:              p.value("millrace.io.backend").Text,
 		NetLoops:               int(number("millrace.net.loops")),
 		AdminListen:            p.value("millrace.admin.listen").Text,
@@ -112,6 +120,9 @@ func (p *brokerParser) broker() *Broker {
 	}
 	if b.ConnectionsMaxPerAddress == 0 && len(overrides) == 0 {
 		p.fault("max.connections.per.ip", "0 lets nobody in without max.connections.per.ip.overrides")
+	}
+	if b.GroupSessionMin > b.GroupSessionMax {
+		p.fault("group.min.session.timeout.ms", "is above group.max.session.timeout.ms: no member could join")
 	}
 	if b.QueuedRequestBytesMax < int64(b.RequestBytesMax) {
 		p.fault("queued.max.request.bytes", "must be at least socket.request.max.bytes, or the largest request would wait forever")

@@ -11,6 +11,7 @@ func brokerTable() []*Definition {
 	list = append(list, brokerIdentity()...)
 	list = append(list, brokerTopics()...)
 	list = append(list, brokerNetwork()...)
+	list = append(list, brokerGroups()...)
 	list = append(list, brokerOwn()...)
 	for _, d := range list {
 		d.Scope = ScopeBroker
@@ -86,6 +87,21 @@ func brokerNetwork() []*Definition {
 			Doc: "Limits of single addresses, as ADDRESS:COUNT,ADDRESS:COUNT. Addresses are numbers, host names are not looked up."},
 			overrides, "ADDRESS:COUNT,..."),
 	}
+}
+
+func brokerGroups() []*Definition {
+	list := []*Definition{
+		numbered("group.min.session.timeout.ms", Int, "6000", 0, "", "The shortest session timeout that a member of a group may ask for."),
+		numbered("group.max.session.timeout.ms", Int, "1800000", 0, "", "The longest session timeout that a member of a group may ask for."),
+		numbered("group.initial.rebalance.delay.ms", Int, "3000", 0, "",
+			"How long the first members of an empty group wait for others, and again while others come, within their rebalance timeout."),
+		numbered("group.max.size", Int, "2147483647", 1, "", "How many members a group may have."),
+		ranked(High, numbered("offset.metadata.max.bytes", Int, "4096", 0, "", "How long the text may be that a client keeps with an offset.")),
+		ranked(High, numbered("offsets.retention.minutes", Int, "10080", 1, "",
+			"How long offsets are kept after the group lost its last member or, where it never had one, after they were committed.")),
+		ranked(High, numbered("offsets.retention.check.interval.ms", Long, "600000", 1, "", "How often it is looked for offsets that have had their time.")),
+	}
+	return list
 }
 
 func brokerOwn() []*Definition {

@@ -68,11 +68,12 @@ func TestBrokerSettingsAreThoseOfKafka(t *testing.T) {
 		"log.dir":                  `one directory, of another name`,
 		"queued.max.request.bytes": `is bounded here`,
 		// Their values are fixed at the start here.
-		"listener.security.protocol.map":   `at start`,
-		"max.connections":                  `at start`,
-		"max.connections.per.ip":           `at start`,
-		"max.connections.per.ip.overrides": `at start`,
-		"producer.id.expiration.ms":        `at start`,
+		"listener.security.protocol.map":      `at start`,
+		"max.connections":                     `at start`,
+		"max.connections.per.ip":              `at start`,
+		"max.connections.per.ip.overrides":    `at start`,
+		"producer.id.expiration.ms":           `at start`,
+		"offsets.retention.check.interval.ms": `at start`,
 	}
 	for _, d := range BrokerDefinitions() {
 		if strings.HasPrefix(d.Name, "millrace.") || own[d.Name] != "" {

@@ -1,0 +1,262 @@
+package group
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"millrace/engine/model"
+)
+
+// A command is a version and a list of changes, applied together. The kinds stand in the Raft group's log and are
+// never renumbered.
+const (
+	commandVersion byte = 1
+
+	kindPutClassic byte = iota
+	kindDeleteGroup
+	kindPutOffset
+	kindDeleteOffset
+	kindDeleteTopic
+)
+
+// ErrMalformed is for bytes that are no command or snapshot of this package.
+var ErrMalformed = errors.New("malformed group state")
+
+// Change is one change of durable state. Only the fields of its kind are set.
+type Change struct {
+	kind      byte
+	Group     string
+	Classic   *Classic      // put
+	Topic     model.TopicID // of an offset, or of a deleted topic
+	TopicName string
+	Partition int32
+	Offset    Offset
+}
+
+// Offset is a committed offset.
+type Offset struct {
+	Offset      int64
+	LeaderEpoch int32 // -1: none
+	Metadata    string
+	Committed   int64 // Unix milliseconds
+	Expires     int64 // Unix milliseconds, -1: by the broker's retention
+}
+
+// Classic is the durable state of a classic group: the last generation whose assignment was made.
+type Classic struct {
+	ProtocolType string // empty: no member ever joined
+	Protocol     string
+	Generation   int32
+	Leader       string
+	Changed      int64 // Unix milliseconds of the last change of state
+	Members      []ClassicMember
+}
+
+// ClassicMember is a member as it is kept.
+type ClassicMember struct {
+	ID, InstanceID, ClientID, Host string // an empty instance id is none
+	RebalanceTimeout               int32  // milliseconds
+	SessionTimeout                 int32
+	Metadata, Assignment           []byte
+}
+
+// size is about what the change takes in a command.
+func (c *Change) size() int {
+	n := 64 + len(c.Group) + len(c.TopicName) + len(c.Offset.Metadata)
+	if c.Classic != nil {
+		for i := range c.Classic.Members {
+			m := &c.Classic.Members[i]
+			n += 64 + len(m.ID) + len(m.InstanceID) + len(m.ClientID) + len(m.Host) + len(m.Metadata) + len(m.Assignment)
+		}
+	}
+	return n
+}
+
+// AppendCommand appends the encoded changes to dst.
+func AppendCommand(dst []byte, changes []Change) []byte {
+	dst = append(dst, commandVersion)
+	dst = binary.AppendUvarint(dst, uint64(len(changes)))
+	for i := range changes {
+		dst = appendChange(dst, &changes[i])
+	}
+	return dst
+}
+
+func appendChange(dst []byte, c *Change) []byte {
+	dst = append(dst, c.kind)
+	if c.kind == kindDeleteTopic {
+		return append(dst, c.Topic[:]...)
+	}
+	dst = appendText(dst, c.Group)
+	switch c.kind {
+	case kindPutClassic:
+		dst = appendClassic(dst, c.Classic)
+	case kindPutOffset:
+		dst = append(dst, c.Topic[:]...)
+		dst = appendText(dst, c.TopicName)
+		dst = binary.AppendVarint(dst, int64(c.Partition))
+		dst = appendOffset(dst, &c.Offset)
+	case kindDeleteOffset:
+		dst = append(dst, c.Topic[:]...)
+		dst = binary.AppendVarint(dst, int64(c.Partition))
+	}
+	return dst
+}
+
+// parseCommand calls f for each change. It keeps nothing of src.
+func parseCommand(src []byte, f func(*Change)) error {
+	r := reader{src: src}
+	if v := r.byte(); !r.bad && v != commandVersion {
+		return fmt.Errorf("group command of version %d (this program knows %d): it was written by a newer one", v, commandVersion)
+	}
+	changes := make([]Change, 0, 16)
+	for range r.count(2) {
+		changes = append(changes, r.change())
+	}
+	if r.bad || len(r.src) > 0 {
+		return fmt.Errorf("group command: %w", ErrMalformed)
+	}
+	for i := range changes {
+		f(&changes[i])
+	}
+	return nil
+}
+
+func appendClassic(dst []byte, c *Classic) []byte {
+	dst = appendText(dst, c.ProtocolType)
+	dst = appendText(dst, c.Protocol)
+	dst = binary.AppendVarint(dst, int64(c.Generation))
+	dst = appendText(dst, c.Leader)
+	dst = binary.AppendVarint(dst, c.Changed)
+	dst = binary.AppendUvarint(dst, uint64(len(c.Members)))
+	for i := range c.Members {
+		m := &c.Members[i]
+		dst = appendText(dst, m.ID)
+		dst = appendText(dst, m.InstanceID)
+		dst = appendText(dst, m.ClientID)
+		dst = appendText(dst, m.Host)
+		dst = binary.AppendVarint(dst, int64(m.RebalanceTimeout))
+		dst = binary.AppendVarint(dst, int64(m.SessionTimeout))
+		dst = appendText(dst, string(m.Metadata))
+		dst = appendText(dst, string(m.Assignment))
+	}
+	return dst
+}
+
+func appendOffset(dst []byte, o *Offset) []byte {
+	dst = binary.AppendVarint(dst, o.Offset)
+	dst = binary.AppendVarint(dst, int64(o.LeaderEpoch))
+	dst = appendText(dst, o.Metadata)
+	dst = binary.AppendVarint(dst, o.Committed)
+	return binary.AppendVarint(dst, o.Expires)
+}
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// reader goes bad once and is checked once.
+type reader struct {
+	src []byte
+	bad bool
+}
+
+func (r *reader) fail() {
+	r.bad, r.src = true, nil
+}
+
+func (r *reader) byte() byte {
+	if len(r.src) == 0 {
+		r.fail()
+		return 0
+	}
+	b := r.src[0]
+	r.src = r.src[1:]
+	return b
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.src) {
+		r.fail()
+		return nil
+	}
+	b := r.src[:n]
+	r.src = r.src[n:]
+	return b
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.src)
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.src = r.src[n:]
+	return v
+}
+
+func (r *reader) int32() int32 {
+	v := r.varint()
+	if int64(int32(v)) != v {
+		r.fail()
+	}
+	return int32(v)
+}
+
+// count reads a number of elements of least bytes each, as many as there can be.
+func (r *reader) count(least int) int {
+	v, n := binary.Uvarint(r.src)
+	if n <= 0 || v > uint64(len(r.src)-n)/uint64(least) {
+		r.fail()
+		return 0
+	}
+	r.src = r.src[n:]
+	return int(v)
+}
+
+func (r *reader) text() string { return string(r.take(r.count(1))) }
+
+func (r *reader) topic() (id model.TopicID) {
+	copy(id[:], r.take(len(id)))
+	return id
+}
+
+func (r *reader) change() Change {
+	c := Change{kind: r.byte()}
+	if c.kind == kindDeleteTopic {
+		c.Topic = r.topic()
+		return c
+	}
+	c.Group = r.text()
+	switch c.kind {
+	case kindPutClassic:
+		c.Classic = r.classic()
+	case kindPutOffset:
+		c.Topic, c.TopicName, c.Partition = r.topic(), r.text(), r.int32()
+		c.Offset = r.offset()
+	case kindDeleteOffset:
+		c.Topic, c.Partition = r.topic(), r.int32()
+	case kindDeleteGroup:
+	default:
+		r.fail()
+	}
+	return c
+}
+
+func (r *reader) classic() *Classic {
+	c := &Classic{ProtocolType: r.text(), Protocol: r.text(), Generation: r.int32(), Leader: r.text(), Changed: r.varint()}
+	n := r.count(8)
+	if n > 0 {
+		c.Members = make([]ClassicMember, n)
+	}
+	for i := range c.Members {
+		c.Members[i] = ClassicMember{ID: r.text(), InstanceID: r.text(), ClientID: r.text(), Host: r.text(),
+			RebalanceTimeout: r.int32(), SessionTimeout: r.int32(), Metadata: []byte(r.text()), Assignment: []byte(r.text())}
+	}
+	return c
+}
+
+func (r *reader) offset() Offset {
+	return Offset{Offset: r.varint(), LeaderEpoch: r.int32(), Metadata: r.text(), Committed: r.varint(), Expires: r.varint()}
+}

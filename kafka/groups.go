@@ -1,0 +1,202 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"millrace/engine/model"
+	"millrace/kafka/group"
+	"millrace/meta/cluster"
+)
+
+// groups drives the coordinator: one goroutine owns it, takes what is asked of it in order, and has its changes
+// replicated, one command at a time. What comes in while a command is on its way goes into the next one: commits
+// of many members share a command and a sync.
+type groups struct {
+	server *Server
+	store  *group.Store
+
+	mu      sync.Mutex
+	queue   []func(*group.Coordinator, group.Now)
+	stopped bool
+
+	wake    chan struct{} // of size 1
+	done    chan struct{} // closed when the goroutine has ended
+	results chan error    // of the command on its way
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+func newGroups(s *Server) *groups {
+	g := &groups{server: s, store: s.o.Groups, wake: make(chan struct{}, 1), done: make(chan struct{}), results: make(chan error, 1)}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	return g
+}
+
+// now is the time of both clocks.
+func (g *groups) now() group.Now {
+	return group.Now{Monotonic: time.Since(g.server.started), Unix: g.server.o.Now().UnixMilli()}
+}
+
+// run lets f run on the coordinator's goroutine. It returns false, and f never runs, when that has stopped. What
+// is queued is bounded by the bytes in flight of the requests that it is for.
+func (g *groups) run(f func(*group.Coordinator, group.Now)) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return false
+	}
+	g.queue = append(g.queue, f)
+	g.nudge()
+	return true
+}
+
+func (g *groups) nudge() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop refuses what waits and whatever comes, with NOT_COORDINATOR, and ends the goroutine.
+func (g *groups) stop() {
+	g.mu.Lock()
+	was := g.stopped
+	g.stopped = true
+	g.mu.Unlock()
+	if !was {
+		g.nudge()
+	}
+	<-g.done
+	g.cancel()
+}
+
+// ended tells whether this broker coordinates no more.
+func (g *groups) ended() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.stopped
+}
+
+// client is who sent a request.
+func (r *request) client() group.Client {
+	host := r.remote
+	if h, _, err := net.SplitHostPort(r.remote); err == nil {
+		host = h
+	}
+	return group.Client{ID: r.clientID, Host: "/" + host}
+}
+
+// take returns what is queued, and whether nothing will come any more.
+func (g *groups) take(into []func(*group.Coordinator, group.Now)) (list []func(*group.Coordinator, group.Now), stopped bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list, g.queue = g.queue, into[:0]
+	return list, g.stopped
+}
+
+// serve is the goroutine.
+func (g *groups) serve() {
+	defer close(g.done)
+	o := g.server.o.Config
+	c := group.New(group.Options{
+		SessionTimeoutMin: o.GroupSessionMin, SessionTimeoutMax: o.GroupSessionMax, InitialDelay: o.GroupInitialDelay,
+		MembersMax: o.GroupMembersMax, OffsetMetadataMax: o.OffsetMetadataMax,
+		OffsetsRetention: o.OffsetsRetention, OffsetsCheck: o.OffsetsCheck, NewID: newMemberID,
+	}, g.store, g.now())
+	image := g.server.image()
+	c.SweepTopics(func(id model.TopicID) bool { return image.TopicByID(id) != nil })
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var spare []func(*group.Coordinator, group.Now)
+	var command []byte
+	var onItsWay uint64
+	busy := false
+	for {
+		list, stopped := g.take(spare)
+		now := g.now()
+		for _, f := range list {
+			f(c, now)
+		}
+		clear(list)
+		spare = list
+		c.Tick(now)
+		if stopped {
+			break
+		}
+		if !busy {
+			if command, onItsWay = c.Take(command[:0]); len(command) > 0 {
+				busy = true
+				go g.propose(command)
+			}
+		}
+		if at, ok := c.Deadline(); ok {
+			timer.Reset(at - time.Since(g.server.started))
+		}
+		select {
+		case <-g.wake:
+		case <-timer.C:
+		case err := <-g.results:
+			if busy = false; err == nil {
+				c.Applied(onItsWay)
+				continue
+			}
+			g.server.o.Logger.Warn("groups: changes were not replicated", slog.Any("err", err))
+			c.Lost(g.now())
+		}
+	}
+	if busy {
+		if err := <-g.results; err == nil {
+			c.Applied(onItsWay)
+		}
+	}
+	c.Lost(g.now())
+}
+
+// propose replicates one command.
+func (g *groups) propose(command []byte) {
+	_, err := g.server.o.Proposer.Propose(g.ctx, g.server.o.GroupCode, command)
+	g.results <- err
+}
+
+// onChange tells the coordinator of topics that are gone.
+func (g *groups) onChange(d cluster.Delta) {
+	for _, t := range d.Topics {
+		if t.Old != nil && t.New == nil {
+			id := t.Old.ID
+			g.run(func(c *group.Coordinator, _ group.Now) { c.DeleteTopic(id) })
+		}
+	}
+}
+
+// newMemberID returns a random text in the form of a UUID.
+func newMemberID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// GroupMetrics returns the figures of groups, and whether this broker coordinates any now. It waits for the
+// coordinator's turn.
+func (s *Server) GroupMetrics() (m group.Metrics, ok bool) {
+	got := make(chan group.Metrics, 1)
+	if !s.groups.run(func(c *group.Coordinator, _ group.Now) { got <- c.Metrics() }) {
+		return group.Metrics{}, false
+	}
+	select {
+	case m = <-got:
+		return m, true
+	case <-s.groups.done:
+		return group.Metrics{}, false
+	}
+}
+
+// GroupStore returns the groups' durable state.
+func (s *Server) GroupStore() *group.Store { return s.o.Groups }
