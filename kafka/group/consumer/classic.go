@@ -248,8 +248,11 @@ func (g *Group) ClassicHeartbeat(now time.Time, memberID string, instanceID *str
 	if err != nil {
 		return Outcome{}, err
 	}
-	// Members of the consumer protocol move the target on; where they are all silent, this does.
-	g.updateTarget(now)
+	// Members of the consumer protocol move the target on. Where there is none, and the policy keeps the group,
+	// nobody else would.
+	if g.state.epoch > g.state.targetEpoch && g.OnlyClassicWithout() {
+		g.updateTarget(now)
+	}
 	g.startSession(m, now)
 	if m.Epoch < g.state.targetEpoch || m.State == UnrevokedPartitions || m.State == UnreleasedPartitions && !g.state.waitsForOthers(m) {
 		g.startTimerIfAbsent(m.MemberID, timerJoin, now.Add(m.RebalanceTimeout))
