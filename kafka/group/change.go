@@ -18,6 +18,7 @@ const (
 	kindPutOffset
 	kindDeleteOffset
 	kindDeleteTopic
+	kindPutGeneration
 )
 
 // ErrMalformed is for bytes that are no command or snapshot of this package.
@@ -25,13 +26,14 @@ var ErrMalformed = errors.New("malformed group state")
 
 // Change is one change of durable state. Only the fields of its kind are set.
 type Change struct {
-	kind      byte
-	Group     string
-	Classic   *Classic      // put
-	Topic     model.TopicID // of an offset, or of a deleted topic
-	TopicName string
-	Partition int32
-	Offset    Offset
+	kind       byte
+	Group      string
+	Classic    *Classic      // put
+	Generation int32         // put: it has begun
+	Topic      model.TopicID // of an offset, or of a deleted topic
+	TopicName  string
+	Partition  int32
+	Offset     Offset
 }
 
 // Offset is a committed offset.
@@ -92,6 +94,8 @@ func appendChange(dst []byte, c *Change) []byte {
 	switch c.kind {
 	case kindPutClassic:
 		dst = appendClassic(dst, c.Classic)
+	case kindPutGeneration:
+		dst = binary.AppendVarint(dst, int64(c.Generation))
 	case kindPutOffset:
 		dst = append(dst, c.Topic[:]...)
 		dst = appendText(dst, c.TopicName)
@@ -237,6 +241,8 @@ func (r *reader) change() Change {
 		c.Offset = r.offset()
 	case kindDeleteOffset:
 		c.Topic, c.Partition = r.topic(), r.int32()
+	case kindPutGeneration:
+		c.Generation = r.int32()
 	case kindDeleteGroup:
 	default:
 		r.fail()

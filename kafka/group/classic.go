@@ -91,6 +91,19 @@ func (c *Coordinator) loadGroup(g *classic, kept *Classic) {
 	g.subscribed = g.subscriptions()
 }
 
+// resume goes on from the newest generation that has begun. Where its assignment was not made the members must join
+// again: what they hold is of an older one.
+func (c *Coordinator) resume(g *classic, generation int32) {
+	if generation <= g.generation {
+		return
+	}
+	g.generation = generation
+	if g.state == stable {
+		c.transition(g, preparing)
+		c.timers.set(&g.rebalance, c.now.Monotonic+g.rebalanceTimeout(), func() { c.completeJoin(g) })
+	}
+}
+
 func (c *Coordinator) transition(g *classic, to state) {
 	g.state, g.stateSince = to, c.now.Unix
 }

@@ -100,11 +100,12 @@ func (c *Coordinator) load(now Now) {
 	c.members, c.metadataBytes = 0, 0
 	c.changes, c.waiting = nil, nil
 	c.taken, c.applied = c.emitted, c.emitted
-	c.store.each(func(id string, kept *Classic) {
+	c.store.each(func(id string, generation int32, kept *Classic) {
 		g := c.newGroup(id)
 		if kept != nil {
 			c.loadGroup(g, kept)
 		}
+		c.resume(g, generation)
 	})
 	c.timers.set(&c.expiry, now.Monotonic+c.o.OffsetsCheck, c.expireOffsets)
 }

@@ -315,6 +315,7 @@ func (c *Coordinator) completeJoin(g *classic) {
 	g.protocol = g.choose()
 	g.subscribed = g.subscriptions()
 	c.transition(g, completing)
+	c.emit(g, Change{kind: kindPutGeneration, Group: g.id, Generation: g.generation})
 	for _, m := range g.members {
 		g.unsynced[m.id] = true
 	}

@@ -24,8 +24,9 @@ type Store struct {
 
 // stored is what is kept of one group.
 type stored struct {
-	classic *Classic // nil: no member ever joined
-	topics  map[model.TopicID]*topicOffsets
+	classic    *Classic // nil: no generation ever got its assignment
+	generation int32    // the newest that has begun
+	topics     map[model.TopicID]*topicOffsets
 }
 
 type topicOffsets struct {
@@ -46,7 +47,11 @@ func (s *Store) Apply(command []byte) ([]byte, error) {
 func (s *Store) applyLocked(c *Change) {
 	switch c.kind {
 	case kindPutClassic:
-		s.groupLocked(c.Group).classic = c.Classic
+		g := s.groupLocked(c.Group)
+		g.classic, g.generation = c.Classic, max(g.generation, c.Classic.Generation)
+	case kindPutGeneration:
+		g := s.groupLocked(c.Group)
+		g.generation = max(g.generation, c.Generation)
 	case kindDeleteGroup:
 		if g := s.groups[c.Group]; g != nil {
 			s.offsets -= g.count()
@@ -105,7 +110,7 @@ func (s *Store) dropLocked(id string, g *stored, topic model.TopicID, partition 
 
 // forgetLocked drops a group of which nothing is left.
 func (s *Store) forgetLocked(id string, g *stored) {
-	if g.classic == nil && len(g.topics) == 0 {
+	if g.classic == nil && g.generation == 0 && len(g.topics) == 0 {
 		delete(s.groups, id)
 	}
 }
@@ -173,17 +178,19 @@ func (s *Store) has(group string) bool {
 	return s.groups[group] != nil
 }
 
-// each calls f with every group and its classic state, which may be nil and must not be changed, by id.
-func (s *Store) each(f func(id string, c *Classic)) {
+// each calls f with every group, by id: its newest generation and its classic state, which may be nil and must not
+// be changed.
+func (s *Store) each(f func(id string, generation int32, c *Classic)) {
 	s.mu.RLock()
 	ids := s.idsLocked()
 	classic := make([]*Classic, len(ids))
+	generations := make([]int32, len(ids))
 	for i, id := range ids {
-		classic[i] = s.groups[id].classic
+		classic[i], generations[i] = s.groups[id].classic, s.groups[id].generation
 	}
 	s.mu.RUnlock()
 	for i, id := range ids {
-		f(id, classic[i])
+		f(id, generations[i], classic[i])
 	}
 }
 
@@ -228,6 +235,7 @@ func (s *Store) Snapshot(dst []byte) ([]byte, error) {
 }
 
 func appendStored(dst []byte, g *stored) []byte {
+	dst = binary.AppendVarint(dst, int64(g.generation))
 	if g.classic == nil {
 		dst = append(dst, 0)
 	} else {
@@ -263,9 +271,9 @@ func (s *Store) Restore(snapshot []byte) error {
 		return fmt.Errorf("restore groups: version %d (this program knows %d): it was written by a newer one", v, snapshotVersion)
 	}
 	groups, offsets := make(map[string]*stored), 0
-	for range r.count(3) {
+	for range r.count(4) {
 		id := r.text()
-		g := &stored{}
+		g := &stored{generation: r.int32()}
 		if r.byte() == 1 {
 			g.classic = r.classic()
 		}
