@@ -130,7 +130,7 @@ func TestBenchCompare(t *testing.T) {
 func TestBenchCompareRunning(t *testing.T) {
 	c := serve(t, filepath.Join(t.TempDir(), "data"))
 	out := filepath.Join(t.TempDir(), "out")
-	cmd := comparing(t, "--against", c.address, "--against-pid", strconv.Itoa(c.cmd.Process.Pid), "--workloads", "P1", "--rounds", "2", "--warm", "300ms", "--bytes", "100MB", "--out", out, "--json")
+	cmd := comparing(t, "--against", c.address, "--against-pid", strconv.Itoa(c.cmd.Process.Pid), "--workloads", "P1", "--rounds", "2", "--warm", "60ms", "--bytes", "20MB", "--out", out, "--json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	_ = cmd.Run() // the code says it
