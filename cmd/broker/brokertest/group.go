@@ -153,3 +153,64 @@ func (c *Conn) DeleteGroup(group string) int16 {
 	r.Groups = []string{group}
 	return c.Request(r, 2).(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode
 }
+
+// minimalGroups asks about a group that does not exist, and commits to one that has no members.
+func minimalGroups(key, version int16, topic Topic) kmsg.Request {
+	m := &Member{Group: topic.Name + "-missing", ID: "missing", Session: 30_000, Rebalance: 30_000, Kind: "consumer", Protocols: []string{"range"}}
+	switch key {
+	case 8:
+		m.Group, m.ID, m.Generation = topic.Name, "", -1
+		return m.CommitRequest(topic, 1, nil)
+	case 9:
+		return minimalOffsetFetch(version, topic)
+	case 10:
+		r := kmsg.NewPtrFindCoordinatorRequest()
+		r.CoordinatorKey, r.CoordinatorKeys = topic.Name, []string{topic.Name}
+		return r
+	case 11:
+		return m.JoinRequest()
+	case 12:
+		r := kmsg.NewPtrHeartbeatRequest()
+		r.Group, r.MemberID, r.Generation = m.Group, m.ID, 1
+		return r
+	case 13:
+		r := kmsg.NewPtrLeaveGroupRequest()
+		r.Group, r.MemberID, r.Members = m.Group, m.ID, []kmsg.LeaveGroupRequestMember{{MemberID: m.ID}}
+		return r
+	case 14:
+		r := m.SyncRequest(map[string]string{m.ID: "a"})
+		r.ProtocolType, r.Protocol = kmsg.StringPtr("consumer"), kmsg.StringPtr("range")
+		return r
+	case 15:
+		r := kmsg.NewPtrDescribeGroupsRequest()
+		r.Groups = []string{m.Group}
+		return r
+	case 16:
+		return kmsg.NewPtrListGroupsRequest()
+	case 42:
+		r := kmsg.NewPtrDeleteGroupsRequest()
+		r.Groups = []string{m.Group}
+		return r
+	}
+	r := kmsg.NewPtrOffsetDeleteRequest()
+	r.Group = m.Group
+	return r
+}
+
+func minimalOffsetFetch(version int16, topic Topic) kmsg.Request {
+	r := kmsg.NewPtrOffsetFetchRequest()
+	r.Group = topic.Name
+	if version < 8 {
+		rt := kmsg.NewOffsetFetchRequestTopic()
+		rt.Topic, rt.Partitions = topic.Name, []int32{0}
+		r.Topics = append(r.Topics, rt)
+		return r
+	}
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = topic.Name
+	gt := kmsg.NewOffsetFetchRequestGroupTopic()
+	gt.Topic, gt.TopicID, gt.Partitions = topic.Name, topic.ID, []int32{0}
+	g.Topics = append(g.Topics, gt)
+	r.Groups = append(r.Groups, g)
+	return r
+}
