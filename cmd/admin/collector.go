@@ -5,6 +5,7 @@ import (
 
 	"millrace/engine"
 	"millrace/kafka"
+	"millrace/kafka/group"
 	"millrace/meta"
 	"millrace/meta/cluster"
 	"millrace/netio"
@@ -204,6 +205,44 @@ func Kafka(s *kafka.Server) prometheus.Collector {
 				}
 			}
 			out <- prometheus.MustNewConstHistogram(requests, count, float64(r.Micros.Load())*microsecond, buckets, name)
+		}
+	})
+	return c
+}
+
+// Groups exports the coordinator of groups. Lag is left to those who ask for offsets: the clients of a group know it.
+func Groups(s *kafka.Server) prometheus.Collector {
+	c := &collector{}
+	counters := []struct {
+		name, help string
+		read       func(*group.Metrics) int64
+	}{
+		{"group_rebalances_total", "Rebalances begun.", func(m *group.Metrics) int64 { return m.Rebalances }},
+		{"group_commits_total", "Offsets committed.", func(m *group.Metrics) int64 { return m.Commits }},
+		{"group_offsets_expired_total", "Offsets forgotten by age.", func(m *group.Metrics) int64 { return m.Expired }},
+		{"group_members_expired_total", "Members that were not heard of in time.", func(m *group.Metrics) int64 { return m.MembersExpired }},
+		{"group_refused_total", "Requests refused for a limit on groups and members.", func(m *group.Metrics) int64 { return m.Refused }},
+	}
+	descriptions := make([]*prometheus.Desc, len(counters))
+	for i, counter := range counters {
+		descriptions[i] = c.describe(counter.name, counter.help)
+	}
+	members := c.describe("group_members", "Members of all groups, with ids that were given out and not used yet.")
+	states := c.describe("groups", "Groups by state.", "state")
+	offsets := c.describe("group_offsets", "Committed offsets that are kept.")
+	c.reads = append(c.reads, func(out chan<- prometheus.Metric) {
+		_, kept := s.GroupStore().Sizes()
+		out <- prometheus.MustNewConstMetric(offsets, prometheus.GaugeValue, float64(kept))
+		m, ok := s.GroupMetrics()
+		if !ok {
+			return
+		}
+		for i, counter := range counters {
+			out <- prometheus.MustNewConstMetric(descriptions[i], prometheus.CounterValue, float64(counter.read(&m)))
+		}
+		out <- prometheus.MustNewConstMetric(members, prometheus.GaugeValue, float64(m.Members))
+		for state, n := range m.States {
+			out <- prometheus.MustNewConstMetric(states, prometheus.GaugeValue, float64(n), state)
 		}
 	})
 	return c

@@ -237,7 +237,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 		return listenHint(err)
 	}
 	if b.admin != nil {
-		return b.admin.Export(admin.Kafka(b.kafka), admin.Net(b.net.Metrics()))
+		return b.admin.Export(admin.Kafka(b.kafka), admin.Groups(b.kafka), admin.Net(b.net.Metrics()))
 	}
 	return nil
 }

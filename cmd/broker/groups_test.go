@@ -80,3 +80,15 @@ func handOn(t *testing.T, ctx context.Context, b *brokertest.Broker, from, to st
 		n += len(batch)
 	}
 }
+
+// A broker that stops does not wait for the group that a member waits for.
+func TestStopAnswersWhoWaitsForAGroup(t *testing.T) {
+	b := brokertest.Start(t, map[string]string{"group.initial.rebalance.delay.ms": "60000"})
+	m := b.NewMember(t, "stops", "t")
+	m.Rebalance = 300_000
+	wait := m.Enter()
+	other := brokertest.Dial(t, b.Addr)
+	brokertest.Eventually(t, "the member waits", func() bool { return other.DescribeGroup(5, "stops").State == "PreparingRebalance" })
+	b.Stop(t)
+	want(t, "the waiting join", wait().ErrorCode, errNotCoordinator)
+}
