@@ -114,7 +114,7 @@ func TestG02PendingMemberDoesNotHoldUpTheGroup(t *testing.T) {
 }
 
 func TestG03InvalidGroupAndSession(t *testing.T) {
-	b := brokertest.Start(t, nil)
+	b := brokertest.Start(t, map[string]string{"group.min.session.timeout.ms": "6000"})
 	m := b.NewMember(t, "", "t")
 	want(t, "empty group", m.Join().ErrorCode, errInvalidGroup)
 	m.Group = "g03"
@@ -396,8 +396,13 @@ func TestG15WhatIsCommitted(t *testing.T) {
 	second.Partition = 9
 	req.Topics[0].Partitions = append(req.Topics[0].Partitions, second)
 	got := m.Request(req, 8).(*kmsg.OffsetCommitResponse).Topics[0].Partitions
-	want(t, "good partition", got[0].ErrorCode, errNone)
-	want(t, "partition that is not there", got[1].ErrorCode, errUnknownTopicOrPartition)
+	for _, p := range got { // in any order
+		code := int16(errNone)
+		if p.Partition == 9 {
+			code = errUnknownTopicOrPartition
+		}
+		want(t, "partition", p.ErrorCode, code)
+	}
 	want(t, "leader epoch", m.Committed("g15", topic).LeaderEpoch, 3)
 }
 
@@ -446,13 +451,13 @@ func TestG18DeleteDescribeList(t *testing.T) {
 	want(t, "state", d.State, "Stable")
 	want(t, "protocol", d.Protocol, "range")
 	want(t, "assignment", string(d.Members[0].MemberAssignment), "all")
-	list := func(state string) int {
+	listed := func(state string) bool {
 		r := kmsg.NewPtrListGroupsRequest()
 		r.StatesFilter = []string{state}
-		return len(m.Request(r, 5).(*kmsg.ListGroupsResponse).Groups)
+		return slices.ContainsFunc(m.Request(r, 5).(*kmsg.ListGroupsResponse).Groups, func(g kmsg.ListGroupsResponseGroup) bool { return g.Group == "g18" })
 	}
-	want(t, "stable groups", list("sTaBle"), 1)
-	want(t, "empty groups", list("Empty"), 0)
+	want(t, "among stable groups", listed("sTaBle"), true)
+	want(t, "among empty groups", listed("Empty"), false)
 	for version := int16(0); version <= 6; version++ {
 		d := m.DescribeGroup(version, "g18-missing")
 		want(t, "state", d.State, "Dead")

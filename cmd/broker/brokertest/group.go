@@ -24,10 +24,29 @@ type Member struct {
 // NewMember returns one that has not joined: consumer protocol type, protocol "range", subscribed to topics.
 func (b *Broker) NewMember(t testing.TB, group string, topics ...string) *Member {
 	t.Helper()
+	b.awaitCoordinator(t, group)
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Topics = topics
 	return &Member{Conn: Dial(t, b.Addr), Group: group, Session: 30_000, Rebalance: 30_000, Kind: "consumer",
 		Protocols: []string{"range"}, Metadata: meta.AppendTo(nil), JoinVersion: 9}
+}
+
+// awaitCoordinator waits until a broker from outside coordinates the group: Apache Kafka first makes the topic for it.
+func (b *Broker) awaitCoordinator(t testing.TB, group string) {
+	t.Helper()
+	if Outside() == "" {
+		return
+	}
+	c := Dial(t, b.Addr)
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.CoordinatorKey = group
+	Eventually(t, "the group has a coordinator", func() bool {
+		if c.Request(find, 3).(*kmsg.FindCoordinatorResponse).ErrorCode != 0 {
+			return false
+		}
+		code := c.DescribeGroup(5, group).ErrorCode
+		return code != 14 && code != 15 && code != 16
+	})
 }
 
 // JoinRequest builds the member's Join.
