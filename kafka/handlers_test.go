@@ -30,11 +30,12 @@ type handlerTest struct {
 type applier struct {
 	mu      sync.Mutex
 	machine *cluster.Machine
+	groups  *group.Store
 	before  func() // runs before each command, where set
 	err     error  // what Propose answers, where set
 }
 
-func (a *applier) Propose(_ context.Context, _ uint8, command []byte) ([]byte, error) {
+func (a *applier) Propose(_ context.Context, machine uint8, command []byte) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.err != nil {
@@ -43,6 +44,9 @@ func (a *applier) Propose(_ context.Context, _ uint8, command []byte) ([]byte, e
 	if f := a.before; f != nil {
 		a.before = nil
 		f()
+	}
+	if machine == 2 {
+		return a.groups.Apply(command)
 	}
 	return a.machine.Apply(command)
 }
@@ -70,14 +74,14 @@ func newHandlerTest(t *testing.T, settings ...string) *handlerTest {
 	}
 	t.Cleanup(func() { store.Close(); fs.Close() })
 	machine := cluster.NewMachine()
-	apply := &applier{machine: machine}
+	apply := &applier{machine: machine, groups: group.NewStore()}
 	client := cluster.NewClient(apply, 1, machine)
 	machine.OnChange(func(d cluster.Delta) { followTopics(t, store, d) })
 	if _, err := client.RegisterBroker(t.Context(), cluster.RegisterBroker{ClusterID: "abcdefghijklmnopqrstuv", NodeID: testNode, Time: time.Now(),
 		Endpoints: []cluster.Endpoint{{Listener: "IN", Host: "inside", Port: 1}, {Listener: "OUT", Host: "outside", Port: 2}}}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{NodeID: testNode, Rack: "r1", Loops: 1, Store: store, Cluster: machine, Proposer: apply, ClusterCode: 1, Groups: group.NewStore(), GroupCode: 2,
+	s, err := New(Options{NodeID: testNode, Rack: "r1", Loops: 1, Store: store, Cluster: machine, Proposer: apply, ClusterCode: 1, Groups: apply.groups, GroupCode: 2,
 		ProducerIDs: cluster.NewProducerIDs(client), Config: broker, DataDir: dir, Pool: perf.NewPool(1 << 20),
 		Advertised: []Endpoint{{"IN", "inside", 1}, {"OUT", "outside", 2}}})
 	if err != nil {

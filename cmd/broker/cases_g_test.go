@@ -43,35 +43,6 @@ func alone(t *testing.T, m *brokertest.Member) {
 	want(t, "sync alone", m.Sync(map[string]string{m.ID: "all"}).ErrorCode, errNone)
 }
 
-// together lets all of a group join again and shares out an assignment; it returns the leader.
-func together(t *testing.T, members ...*brokertest.Member) *brokertest.Member {
-	t.Helper()
-	waits := make([]func() *kmsg.JoinGroupResponse, len(members))
-	for i, m := range members {
-		waits[i] = m.Enter()
-	}
-	var leader *brokertest.Member
-	parts := map[string]string{}
-	for i, wait := range waits {
-		r := wait()
-		if r.ErrorCode != errNone {
-			t.Fatalf("join together: error %d", r.ErrorCode)
-		}
-		if parts[members[i].ID] = "part " + members[i].ID; r.LeaderID == r.MemberID {
-			leader = members[i]
-		}
-	}
-	want(t, "sync of the leader", leader.Sync(parts).ErrorCode, errNone)
-	for _, m := range members {
-		if m != leader {
-			r := m.Sync(nil)
-			want(t, "sync", r.ErrorCode, errNone)
-			want(t, "assignment", string(r.MemberAssignment), parts[m.ID])
-		}
-	}
-	return leader
-}
-
 // rebalancing waits until the group's members are told to join again.
 func rebalancing(t *testing.T, m *brokertest.Member) {
 	t.Helper()
