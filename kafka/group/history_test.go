@@ -227,11 +227,18 @@ func (cl *client) commit() {
 		w.last++
 		req.Offsets = append(req.Offsets, CommitOffset{Topic: historyTopic, Name: "t", Partition: p, Offset: w.last, LeaderEpoch: -1})
 	}
+	current := int32(-1)
+	if g := w.c.groups["g"]; g != nil {
+		current = g.generation
+	}
 	w.c.Commit(w.now, req, func(codes []int16) {
 		for i, code := range codes {
 			o := &req.Offsets[i]
 			if code != 0 {
 				continue
+			}
+			if req.Generation != current {
+				w.fail("a commit of generation %d was taken in %d", req.Generation, current)
 			}
 			w.committed[o.Partition] = max(w.committed[o.Partition], o.Offset)
 			if kept, ok := w.store.Offset("g", historyTopic, o.Partition); !ok || kept.Offset < o.Offset {
