@@ -39,7 +39,7 @@ serve() {
   # What begins with MILLRACE_ is a setting to the broker, and an option of this run to us.
   # shellcheck disable=SC2046
   env $(compgen -e MILLRACE_ | sed 's/^/-u /') "$MILLRACE" serve --data-dir "$bin/data-$1" --listen 127.0.0.1:9092 --advertise localhost:9092 --node-id 1 \
-    --set num.partitions="$1" --set millrace.admin.listen=127.0.0.1:0 >>"$bin/broker.log" 2>&1 &
+    --set num.partitions="$1" --set group.initial.rebalance.delay.ms=0 --set millrace.admin.listen=127.0.0.1:0 >>"$bin/broker.log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     kill -0 "$pid" 2>/dev/null || break
