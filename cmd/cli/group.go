@@ -98,9 +98,14 @@ type groupView struct {
 // viewGroup asks for a group by its own protocol: the consumer protocol where the broker knows the group
 // by that, else the classic one.
 func viewGroup(ctx context.Context, adm *kadm.Client, name string) (groupView, error) {
+	// A broker that has no such groups refuses the request, one that knows the group as a classic one does not find it.
 	if modern, err := adm.DescribeConsumerGroups(ctx, name); err == nil {
-		if g := modern[name]; g.Err == nil && g.Group == name {
+		g := modern[name]
+		switch {
+		case g.Err == nil && g.Group == name:
 			return modernView(g), nil
+		case g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound):
+			return groupView{}, explainGroup(name, g.Err)
 		}
 	}
 	classic, err := adm.DescribeGroups(ctx, name)
