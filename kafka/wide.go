@@ -12,7 +12,7 @@ import (
 // for at most widePartitionsMax partitions at once, and not at all while much waits for slow readers.
 const (
 	widePartitionsMin   = 1024 // below it an answer is not wide
-	widePartitionsMax   = 1 << 17
+	widePartitionsMax   = 1 << 16
 	widePartitionOnWire = 48 // bytes that a partition takes in an answer, about
 )
 
