@@ -1,9 +1,6 @@
 package kafka
 
 import (
-	"errors"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/kafka/group"
@@ -44,16 +41,4 @@ func (s *Server) deleteGroups(r *request) {
 	if !s.groups.run(remove) {
 		r.finish(resp)
 	}
-}
-
-// codeOfGroup returns the code of an error of the coordinator, which are all Kafka's own.
-func codeOfGroup(err error) (int16, *string) {
-	if err == nil {
-		return codeNone, nil
-	}
-	var e *kerr.Error
-	if errors.As(err, &e) {
-		return e.Code, textOrNull(e.Description)
-	}
-	return codeUnknownServerError, nil
 }

@@ -165,3 +165,15 @@ func codeOfOutcome(o cluster.Code) int16 {
 		return codeUnknownServerError
 	}
 }
+
+// codeOfGroup returns the code of an error of the coordinator, which are all Kafka's own.
+func codeOfGroup(err error) (int16, *string) {
+	if err == nil {
+		return codeNone, nil
+	}
+	var e *kerr.Error
+	if errors.As(err, &e) {
+		return e.Code, textOrNull(e.Description)
+	}
+	return codeUnknownServerError, nil
+}

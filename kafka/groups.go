@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 // of many members share a command and a sync.
 type groups struct {
 	server *Server
-	store  *group.Store
 
 	mu      sync.Mutex
 	queue   []func(*group.Coordinator, group.Now)
@@ -28,14 +26,10 @@ type groups struct {
 	wake    chan struct{} // of size 1
 	done    chan struct{} // closed when the goroutine has ended
 	results chan error    // of the command on its way
-	ctx     context.Context
-	cancel  context.CancelFunc
 }
 
 func newGroups(s *Server) *groups {
-	g := &groups{server: s, store: s.o.Groups, wake: make(chan struct{}, 1), done: make(chan struct{}), results: make(chan error, 1)}
-	g.ctx, g.cancel = context.WithCancel(context.Background())
-	return g
+	return &groups{server: s, wake: make(chan struct{}, 1), done: make(chan struct{}), results: make(chan error, 1)}
 }
 
 // now is the time of both clocks.
@@ -73,7 +67,6 @@ func (g *groups) stop() {
 		g.nudge()
 	}
 	<-g.done
-	g.cancel()
 }
 
 // ended tells whether this broker coordinates no more.
@@ -108,7 +101,7 @@ func (g *groups) serve() {
 		SessionTimeoutMin: o.GroupSessionMin, SessionTimeoutMax: o.GroupSessionMax, InitialDelay: o.GroupInitialDelay,
 		MembersMax: o.GroupMembersMax, OffsetMetadataMax: o.OffsetMetadataMax,
 		OffsetsRetention: o.OffsetsRetention, OffsetsCheck: o.OffsetsCheck, NewID: newMemberID,
-	}, g.store, g.now())
+	}, g.server.o.Groups, g.now())
 	image := g.server.image()
 	c.SweepTopics(func(id model.TopicID) bool { return image.TopicByID(id) != nil })
 	timer := time.NewTimer(time.Hour)
@@ -160,7 +153,7 @@ func (g *groups) serve() {
 
 // propose replicates one command.
 func (g *groups) propose(command []byte) {
-	_, err := g.server.o.Proposer.Propose(g.ctx, g.server.o.GroupCode, command)
+	_, err := g.server.o.Proposer.Propose(g.server.ctx, g.server.o.GroupCode, command)
 	g.results <- err
 }
 

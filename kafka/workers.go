@@ -9,8 +9,9 @@ func workerAPIs() []api {
 			handle: handle, request: layoutOf(key), note: note}
 	}
 	later := func(key int16, name string, min, max, flexible int16, start func(*Server, *request), note string) api {
-		return api{key: key, name: name, min: min, max: max, flexible: flexible, class: onWorker,
-			later: start, request: layoutOf(key), note: note}
+		a := row(key, name, min, max, flexible, nil, note)
+		a.later = start
+		return a
 	}
 	return []api{
 		row(2, "ListOffsets", 1, 11, 6, (*Server).listOffsets,
