@@ -11,8 +11,8 @@ import (
 	"millrace/perf"
 )
 
-// hostOf tells of this host and of the file system that dir lies on. What cannot be found out is left empty.
-func hostOf(dir string) Host {
+// HostOf tells of this host and of the file system that dir lies on. What cannot be found out is left empty.
+func HostOf(dir string) Host {
 	h := Host{CPUs: runtime.NumCPU()}
 	h.Name, _ = os.Hostname()
 	h.Kernel = strings.TrimSpace(text("/proc/sys/kernel/osrelease"))

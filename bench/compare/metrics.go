@@ -21,23 +21,24 @@ const (
 	metricReady      = "start to ready, empty"
 )
 
-// metric is one figure of a part that is worth comparing.
-type metric struct {
-	name, unit, better string
-	noise              float64
-	value              float64
+// Metric is one figure of a part that is worth comparing.
+type Metric struct {
+	Name, Unit string
+	Better     string  // "lower" or "higher"
+	Noise      float64 // see Row.Noise
+	Value      float64
 }
 
-// metricsOf returns what a part's figures say, in the order of the table.
-func metricsOf(f *bench.Figures) []metric {
-	var all []metric
+// MetricsOf returns what a part's figures say, in the order of the table.
+func MetricsOf(f *bench.Figures) []Metric {
+	var all []Metric
 	paced := f.Settings.Rate > 0
 	if flow := sumOf(f); !paced && (f.Produced != nil || f.Fetched != nil) {
 		unit, value := "MB/s", flow.PayloadMBPerSec
 		if f.Produced != nil && (f.Settings.Batch == 1 || f.Settings.Flush) {
 			unit, value = "requests/s", flow.RequestsPerSecond
 		}
-		all = append(all, metric{MetricThroughput, unit, "higher", noiseOther, value})
+		all = append(all, Metric{MetricThroughput, unit, "higher", noiseOther, value})
 	}
 	if u := f.Broker; u != nil {
 		unit, value := "s/GB", u.CPUSecondsPerGB
@@ -47,7 +48,7 @@ func metricsOf(f *bench.Figures) []metric {
 		case f.Produced != nil && f.Settings.Size <= 100:
 			unit, value = "ns/record", u.CPUNanosPerRec
 		}
-		all = append(all, metric{MetricCPU, unit, "lower", noiseCPU, value})
+		all = append(all, Metric{MetricCPU, unit, "lower", noiseCPU, value})
 	}
 	for _, l := range f.Latencies {
 		if !paced || l.Of == bench.SendAfterDue {
@@ -57,16 +58,16 @@ func metricsOf(f *bench.Figures) []metric {
 			name  string
 			value float64
 		}{{"p50", l.P50}, {"p99", l.P99}, {"p99.9", l.P999}} {
-			all = append(all, metric{l.Of + " " + p.name, "ms", "lower", noiseOther, p.value})
+			all = append(all, Metric{l.Of + " " + p.name, "ms", "lower", noiseOther, p.value})
 		}
 	}
 	if u := f.Broker; u != nil {
-		all = append(all, metric{MetricMemory, "MiB", "lower", noiseCPU, float64(u.MemoryPeakBytes) / mib})
+		all = append(all, Metric{MetricMemory, "MiB", "lower", noiseCPU, float64(u.MemoryPeakBytes) / mib})
 	}
 	for _, e := range f.Extras {
 		// What has no unit counts something that is the same for both.
 		if e.Unit != "" {
-			all = append(all, metric{e.Name, e.Unit, "lower", noiseOther, e.Value})
+			all = append(all, Metric{e.Name, e.Unit, "lower", noiseOther, e.Value})
 		}
 	}
 	return all
@@ -89,7 +90,7 @@ type key struct{ placement, workload, part, metric string }
 
 // measured are one key's figures by round, for both sides.
 type measured struct {
-	metric metric
+	metric Metric
 	sides  [2]map[int]float64
 }
 
@@ -97,12 +98,12 @@ type measured struct {
 func (r *Report) evaluate() error {
 	var order []key
 	found := map[key]*measured{}
-	add := func(k key, s Start, m metric) {
+	add := func(k key, s Start, m Metric) {
 		if found[k] == nil {
 			order = append(order, k)
 			found[k] = &measured{metric: m, sides: [2]map[int]float64{{}, {}}}
 		}
-		found[k].sides[s.Side][s.Round] = m.value
+		found[k].sides[s.Side][s.Round] = m.Value
 	}
 	starts := slices.Clone(r.Starts)
 	slices.SortStableFunc(starts, func(a, b Start) int {
@@ -111,19 +112,19 @@ func (r *Report) evaluate() error {
 	for _, s := range starts {
 		for _, result := range s.Results {
 			for _, f := range result.Parts {
-				for _, m := range metricsOf(f) {
-					add(key{s.Placement, result.Workload, f.Part, m.name}, s, m)
+				for _, m := range MetricsOf(f) {
+					add(key{s.Placement, result.Workload, f.Part, m.Name}, s, m)
 				}
 			}
 		}
 		if s.ReadySeconds > 0 {
-			add(key{s.Placement, "start", "", metricReady}, s, metric{metricReady, "s", "lower", noiseOther, s.ReadySeconds})
+			add(key{s.Placement, "start", "", metricReady}, s, Metric{metricReady, "s", "lower", noiseOther, s.ReadySeconds})
 		}
 	}
 	r.Rows = []Row{}
 	for _, k := range order {
 		m := found[k]
-		row := Row{Workload: k.workload, Part: k.part, Placement: k.placement, Metric: k.metric, Unit: m.metric.unit, Better: m.metric.better, Noise: m.metric.noise}
+		row := Row{Workload: k.workload, Part: k.part, Placement: k.placement, Metric: k.metric, Unit: m.metric.Unit, Better: m.metric.Better, Noise: m.metric.Noise}
 		for round := 1; round <= r.Plan.Rounds; round++ {
 			a, okA := m.sides[0][round]
 			b, okB := m.sides[1][round]

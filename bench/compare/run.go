@@ -134,7 +134,7 @@ func (c *comparison) validate() error {
 
 // plan makes the report of what is to be done, or goes on with an earlier one.
 func (c *comparison) plan() error {
-	c.report = &Report{Format: Format, Command: c.Command, Millrace: c.Version, Commit: c.Commit, Began: time.Now().UTC(), Plan: c.Plan, Host: hostOf(c.Dir), Starts: []Start{}}
+	c.report = &Report{Format: Format, Command: c.Command, Millrace: c.Version, Commit: c.Commit, Began: time.Now().UTC(), Plan: c.Plan, Host: HostOf(c.Dir), Starts: []Start{}}
 	if slices.Contains(c.Plan.Placements, Pinned) {
 		broker, load := cpus(Pinned, c.allowed)
 		c.report.Host.BrokerCPUs, c.report.Host.LoadCPUs = cpuList(broker), cpuList(load)
@@ -268,7 +268,7 @@ func (c *comparison) workloads(ctx context.Context, p *peer.Process, s step, sta
 func (c *comparison) options(id string, p *peer.Process) bench.Options {
 	return bench.Options{
 		Workload: id, Broker: p.Address, BrokerPID: p.PID, Version: c.Version, Scale: c.Plan.Scale, Histograms: true, Progress: c.progress,
-		Before: func(ctx context.Context, s bench.Settings) error { return warmPages(ctx, c.data, s.Bytes) },
+		Before: func(ctx context.Context, s bench.Settings) error { return WarmPages(ctx, c.data, s.Bytes) },
 		Restart: func(ctx context.Context) (time.Time, error) {
 			p.Kill()
 			err := p.Launch(ctx)

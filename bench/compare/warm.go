@@ -16,10 +16,10 @@ const (
 	warmShare = 0.5
 )
 
-// warmPages writes so many bytes to a file below dir and removes it: memory that was free for a while costs
+// WarmPages writes so many bytes, where that much is free, to a file below dir and removes it: memory that was free for a while costs
 // the next to use it several times as much on some hosts, and now the kernel has pages that were used just now.
-func warmPages(ctx context.Context, dir string, bytes int64) error {
-	bytes = min(bytes, int64(warmShare*float64(availableMemory())), int64(warmShare*float64(freeRoom(dir))))
+func WarmPages(ctx context.Context, dir string, bytes int64) error {
+	bytes = min(bytes, int64(warmShare*float64(availableMemory())), int64(warmShare*float64(FreeRoom(dir))))
 	f, err := os.CreateTemp(dir, "warm-")
 	if err != nil {
 		return fmt.Errorf("warm the page cache: %w", err)
@@ -50,7 +50,8 @@ func availableMemory() int64 {
 	return n << 10
 }
 
-func freeRoom(dir string) int64 {
+// FreeRoom returns the bytes that can still be written on the file system of dir, 0 where it cannot be told.
+func FreeRoom(dir string) int64 {
 	var stat syscall.Statfs_t
 	if syscall.Statfs(dir, &stat) != nil {
 		return 0

@@ -1,0 +1,217 @@
+package tune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/bench"
+	"millrace/bench/compare"
+	"millrace/bench/peer"
+)
+
+// Bounds of Options.
+const (
+	RoundsMax   = 100
+	SecondsMin  = 100 * time.Millisecond
+	SecondsMax  = 5 * time.Minute
+	warmupShare = 4 // of the measured time is the time before it, one part in so many
+
+	bytesMax   = 2_000_000_000 // that one workload writes
+	bytesMin   = 50_000_000
+	roomShare  = 8 // one part in so many of the free room: deleted topics keep their files for a while
+	fillBytes  = 256_000_000
+	dirPattern = "millrace-tune-"
+)
+
+// Options say what to tune and how.
+type Options struct {
+	DataDir string // on the file system that is meant; it exists
+	Goal    Goal
+	Rounds  int           // of each candidate beside the defaults, 1 to RoundsMax; compare.RoundsMin for a verdict
+	Seconds time.Duration // that each workload is measured in each round
+	Binary  string        // millrace
+	Version string
+	Command string
+	Facts   Facts
+	// Tunables replaces what Tunables(Facts) says; nil: it does not.
+	Tunables []Tunable
+	// Progress is called about twice a second while a workload runs, from one goroutine; nil: never.
+	Progress func(Progress)
+	// Say is called once for each thing that begins; nil: never.
+	Say func(line string)
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Phase         string // "sweep" or "confirming"
+	Round, Rounds int
+	Variant       string
+	Run           bench.Status
+	Left          time.Duration // an estimate
+}
+
+// Validate returns what is senseless, as a *bench.UsageError, or nil. It does not touch the directory.
+func (o *Options) Validate() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(!slices.Contains(Goals(), o.Goal), "--for %q is none of %v", o.Goal, Goals())
+	refuse(o.Rounds < 1 || o.Rounds > RoundsMax, "--rounds %d is not within 1 and %d", o.Rounds, RoundsMax)
+	refuse(o.Seconds < SecondsMin || o.Seconds > SecondsMax, "--seconds %v is not within %v and %v", o.Seconds.Seconds(), SecondsMin.Seconds(), SecondsMax.Seconds())
+	if err := errors.Join(errs...); err != nil {
+		return &bench.UsageError{Err: err}
+	}
+	return nil
+}
+
+// Run tunes and returns what it found. What it refuses as senseless is a *bench.UsageError. It works in a directory
+// of its own below DataDir and removes that, and ends the brokers that it started, also when ctx ends.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if err := Refuse(o.DataDir); err != nil {
+		return nil, err
+	}
+	if o.Tunables == nil {
+		o.Tunables = Tunables(o.Facts)
+	}
+	bytes := min(int64(bytesMax), compare.FreeRoom(o.DataDir)/roomShare)
+	if bytes < bytesMin {
+		return nil, &bench.UsageError{Err: fmt.Errorf("--data-dir %s: there is too little room on its file system: %d MB are needed", o.DataDir, bytesMin*roomShare/1_000_000)}
+	}
+	dir, err := os.MkdirTemp(o.DataDir, dirPattern)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{options: o, dir: dir, loads: o.Goal.loads(o.Seconds, bytes)}
+	s := &search{options: o, measure: m.measure, say: m.say}
+	m.left = s.left
+	report, err := s.run(ctx)
+	if removed := os.RemoveAll(dir); removed != nil {
+		err = errors.Join(err, removed)
+	}
+	return report, err
+}
+
+// machine measures variants on brokers that it starts.
+type machine struct {
+	options Options
+	dir     string
+	loads   []load
+	left    func() time.Duration
+}
+
+func (m *machine) say(format string, args ...any) {
+	if m.options.Say != nil {
+		m.options.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+// errCannotStart tells that a broker does not come up with a variant's settings.
+var errCannotStart = errors.New("it does not start")
+
+// measure starts a broker with the variant's settings on a fresh directory, runs the loads and ends it.
+func (m *machine) measure(ctx context.Context, v Variant, at Progress) ([]Measured, error) {
+	dir, err := os.MkdirTemp(m.dir, "start-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	spec := peer.Millrace("millrace", m.options.Binary, m.options.Version, v.Settings)
+	p, err := spec.Start(ctx, dir, nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, errors.New("interrupted")
+		}
+		return nil, fmt.Errorf("%w: %w", errCannotStart, err)
+	}
+	// Its data is thrown away, so it need not stop in order.
+	defer p.Kill()
+	var all []Measured
+	for _, l := range m.loads {
+		m.say("running %s with %s", l.workload, v.Name)
+		figures, err := m.run(ctx, p, l, dir, at)
+		if err != nil {
+			return nil, m.explain(ctx, p, err)
+		}
+		all = append(all, figures...)
+	}
+	return all, nil
+}
+
+func (m *machine) run(ctx context.Context, p *peer.Process, l load, dir string, at Progress) ([]Measured, error) {
+	result, err := bench.Run(ctx, bench.Options{
+		Workload: l.workload, Broker: p.Address, BrokerPID: p.PID, Version: m.options.Version, Given: l.given, Settings: l.settings, FillBytes: fillBytes,
+		Before: func(ctx context.Context, s bench.Settings) error {
+			return compare.WarmPages(ctx, dir, min(s.Bytes, fillBytes))
+		},
+		Progress: func(s bench.Status) {
+			if m.options.Progress != nil {
+				at.Run, at.Left = s, m.left()
+				m.options.Progress(at)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.pick(result), nil
+}
+
+func (m *machine) explain(ctx context.Context, p *peer.Process, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case !p.Alive():
+		return p.Blame(fmt.Errorf("the broker has died under load: %w", err))
+	}
+	return p.Blame(err)
+}
+
+// Refuse returns a *bench.UsageError where a broker works in the directory, or in one that it lies in, and nil
+// elsewhere.
+func Refuse(dir string) error {
+	if err := inUse(dir); err != nil {
+		return &bench.UsageError{Err: err}
+	}
+	return nil
+}
+
+func inUse(dir string) error {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	for {
+		if slices.ContainsFunc(lockNames(), func(name string) bool { return locked(filepath.Join(path, name)) }) {
+			return fmt.Errorf("--data-dir %s: a broker works in %s now; what is measured beside it is wrong, and disturbs it: stop it, or name another directory on the same disk", dir, path)
+		}
+		above := filepath.Dir(path)
+		if above == path {
+			return nil
+		}
+		path = above
+	}
+}
+
+// names joins the names of variants for a line.
+func names(of []Variant) string {
+	var all []string
+	for _, v := range of {
+		all = append(all, v.Name)
+	}
+	return strings.Join(all, ", ")
+}
