@@ -5,6 +5,7 @@ import (
 
 	"millrace/engine/model"
 	"millrace/kafka/group"
+	"millrace/kafka/group/consumer"
 	"millrace/meta/cluster"
 )
 
@@ -27,6 +28,13 @@ func (s *Server) offsetFetch(r *request) kmsg.Response {
 			out := kmsg.NewOffsetFetchResponseGroup()
 			out.Group, out.ErrorCode = in.Group, code
 			if code == codeNone {
+				var memberID *string
+				if r.version >= 9 {
+					memberID = in.MemberID
+				}
+				out.ErrorCode, _ = consumer.CodeOf(s.o.Groups.CheckFetch(in.Group, memberID, in.MemberEpoch))
+			}
+			if out.ErrorCode == codeNone {
 				out.Topics = s.offsetsOf(r.version, in)
 			}
 			resp.Groups = append(resp.Groups, out)

@@ -8,10 +8,12 @@ import (
 
 // ApiVersions (18), versions 0 to 5 (KIP-35, KIP-511, KIP-584, KIP-1242).
 //
-// No feature is announced as supported or finalized: clients act on transaction.version, group.version and
-// share.version by using APIs that are not here, and metadata.version describes a controller quorum that
-// clients cannot join. From v5 on a client that came to the wrong broker or cluster is told to bootstrap
+// Of features only group.version is announced, for KIP-848: clients act on transaction.version and share.version by
+// using APIs that are not here, and metadata.version describes a controller quorum that clients cannot join. From v5 on a client that came to the wrong broker or cluster is told to bootstrap
 // again. The response header is never flexible, which the core sees to.
+
+// featureGroups is the feature of groups: level 1 has the consumer protocol.
+const featureGroups = "group.version"
 
 // apiVersions answers a request of a version in the range.
 func (s *Server) apiVersions(r *request) kmsg.Response {
@@ -27,6 +29,16 @@ func (s *Server) apiVersions(r *request) kmsg.Response {
 			return resp
 		}
 	}
+	supported := kmsg.NewApiVersionsResponseSupportedFeature()
+	supported.Name, supported.MinVersion, supported.MaxVersion = featureGroups, 0, 1
+	finalized := kmsg.NewApiVersionsResponseFinalizedFeature()
+	finalized.Name, finalized.MinVersionLevel, finalized.MaxVersionLevel = featureGroups, 1, 1
+	resp.FinalizedFeaturesEpoch = 0 // it never changes
+	if r.version < 4 {
+		supported.MinVersion = 1 // clients of before KIP-1022 do not take a minimum of 0
+	}
+	resp.SupportedFeatures = append(resp.SupportedFeatures, supported)
+	resp.FinalizedFeatures = append(resp.FinalizedFeatures, finalized)
 	for _, a := range s.table {
 		if a != nil {
 			k := kmsg.NewApiVersionsResponseApiKey()

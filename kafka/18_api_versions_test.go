@@ -18,8 +18,19 @@ func TestApiVersionsListsTheTable(t *testing.T) {
 		resp := ask[*kmsg.ApiVersionsResponse](h, v, software("franz-go", "v1.22.3"))
 		equal(h, "code", resp.ErrorCode, codeNone)
 		equal(h, "keys", len(resp.ApiKeys), len(apis()))
-		equal(h, "features", len(resp.SupportedFeatures)+len(resp.FinalizedFeatures), 0)
 		equal(h, "Produce from", resp.ApiKeys[0].MinVersion, 0)
+		if v < 3 {
+			equal(h, "features", len(resp.SupportedFeatures), 0)
+			continue
+		}
+		equal(h, "features", len(resp.SupportedFeatures), 1)
+		equal(h, "feature", resp.SupportedFeatures[0].Name, "group.version")
+		least := int16(0)
+		if v < 4 {
+			least = 1
+		}
+		equal(h, "least level", resp.SupportedFeatures[0].MinVersion, least)
+		equal(h, "level", resp.FinalizedFeatures[0].MaxVersionLevel, 1)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // DescribeConfigs (32), versions 1 to 4 (KIP-133; v1 synonyms, KIP-226; v3 types and documentation,
-// KIP-569). Topics and this broker have configs. An empty list of keys asks for all, as null does; a broker
+// KIP-569). Topics, groups and this broker have configs; a group need not exist for it. An empty list of keys asks for all, as null does; a broker
 // named by the empty string means the dynamic configs of all brokers.
 
 // describeConfigs answers resources in the order asked. One that is named again is refused: a name is short
@@ -85,6 +85,11 @@ func (d *configDescriber) entries(in *kmsg.DescribeConfigsRequestResource) ([]co
 			return nil, codeInvalidRequest, message
 		}
 		return d.resolver.DescribeBroker(true), codeNone, ""
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if in.ResourceName == "" {
+			return nil, codeInvalidRequest, "group name must not be empty"
+		}
+		return d.resolver.DescribeGroup(d.image.GroupConfigs(in.ResourceName).Configs), codeNone, ""
 	}
 	return nil, codeInvalidRequest, fmt.Sprintf("configs of resource type %d are not supported", in.ResourceType)
 }
@@ -139,6 +144,8 @@ func configSource(s config.Source) kmsg.ConfigSource {
 	switch s {
 	case config.SourceTopic:
 		return kmsg.ConfigSourceDynamicTopicConfig
+	case config.SourceGroup:
+		return kmsg.ConfigSourceGroupConfig
 	case config.SourceDynamicBroker:
 		return kmsg.ConfigSourceDynamicBrokerConfig
 	case config.SourceDynamicDefaultBroker:

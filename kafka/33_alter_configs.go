@@ -41,10 +41,7 @@ func replacement(in *kmsg.AlterConfigsRequestResource) *alteration {
 		return a
 	}
 	a.compute = func(scope config.Scope, _ map[string]string) (map[string]string, error) {
-		if scope == config.ScopeBroker {
-			return configs, config.CheckBrokerConfigs(configs)
-		}
-		return configs, config.CheckTopicConfigs(configs)
+		return configs, config.CheckConfigs(scope, configs)
 	}
 	return a
 }

@@ -27,14 +27,17 @@ func (s *Server) listConfigResources(r *request) kmsg.Response {
 	if r.version == 0 {
 		return resp
 	}
-	topics, brokers := len(req.ResourceTypes) == 0, len(req.ResourceTypes) == 0
+	all := len(req.ResourceTypes) == 0
+	topics, brokers, groups := all, all, all
 	for _, t := range req.ResourceTypes {
 		switch t {
 		case resourceTopic:
 			topics = true
 		case resourceBroker:
 			brokers = true
-		case resourceBrokerLogger, resourceClientMetrics, resourceGroup:
+		case resourceGroup:
+			groups = true
+		case resourceBrokerLogger, resourceClientMetrics:
 		default:
 			resp.ErrorCode = codeUnsupportedVersion
 			return resp
@@ -56,6 +59,11 @@ func (s *Server) listConfigResources(r *request) kmsg.Response {
 			add(t.Name, resourceTopic)
 			return true
 		})
+	}
+	if groups {
+		for _, name := range image.GroupsWithConfigs() {
+			add(name, resourceGroup)
+		}
 	}
 	return resp
 }

@@ -45,6 +45,15 @@ func groupLayoutOf(key int16) *layout {
 		return wholeOf(kmsg.OffsetDeleteRequest{}, kmsg.OffsetDeleteResponse{}, text(),
 			structs(kmsg.OffsetDeleteRequestTopic{}, kmsg.OffsetDeleteResponseTopic{}, text(),
 				structs(kmsg.OffsetDeleteRequestTopicPartition{}, kmsg.OffsetDeleteResponseTopicPartition{}, fixed(4))))
+	case 68:
+		return wholeOf(kmsg.ConsumerGroupHeartbeatRequest{}, kmsg.ConsumerGroupHeartbeatResponse{},
+			text(), text(), fixed(4), nullableText(0), nullableText(0), fixed(4), texts().nullSince(0),
+			nullableText(0).from(1), nullableText(0),
+			structs(kmsg.ConsumerGroupHeartbeatRequestTopic{}, nil, fixed(16), numbers(4, nil)).nullSince(0))
+	case 69:
+		groups := texts()
+		groups.reply = sizeOf(kmsg.ConsumerGroupDescribeResponseGroup{})
+		return wholeOf(kmsg.ConsumerGroupDescribeRequest{}, kmsg.ConsumerGroupDescribeResponse{}, groups, fixed(1))
 	default:
 		return nil
 	}

@@ -114,7 +114,7 @@ func (s *Server) alteredResource(image *cluster.Image, a *alteration) (cluster.R
 			return out, false
 		}
 		scope, current = config.ScopeTopic, t.Configs
-		out = cluster.ResourceConfigs{Kind: cluster.TopicResource, Topic: a.name, Version: t.ConfigVersion}
+		out = cluster.ResourceConfigs{Kind: cluster.TopicResource, Name: a.name, Version: t.ConfigVersion}
 	case kmsg.ConfigResourceTypeBroker:
 		broker := cluster.AllBrokers
 		if a.name != "" {
@@ -128,11 +128,22 @@ func (s *Server) alteredResource(image *cluster.Image, a *alteration) (cluster.R
 		resource := image.BrokerConfigs(broker)
 		scope, current = config.ScopeBroker, resource.Configs
 		out = cluster.ResourceConfigs{Kind: cluster.BrokerResource, Broker: broker, Version: resource.Version}
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if a.name == "" {
+			a.refuse(codeInvalidRequest, "there are no defaults of all groups to change: name one, or set the group.consumer. settings of the broker")
+			return out, false
+		}
+		resource := image.GroupConfigs(a.name)
+		scope, current = config.ScopeGroup, resource.Configs
+		out = cluster.ResourceConfigs{Kind: cluster.GroupResource, Name: a.name, Version: resource.Version}
 	default:
 		a.refuse(codeInvalidRequest, "configs of resource type %d are not supported", a.kind)
 		return out, false
 	}
 	configs, err := a.compute(scope, current)
+	if err == nil && scope == config.ScopeGroup {
+		err = s.o.Config.Consumer.Check(configs)
+	}
 	if err != nil {
 		a.refuse(codeOfConfig(err), "%v", err)
 		return out, false

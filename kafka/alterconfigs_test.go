@@ -138,7 +138,7 @@ func TestAlterConfigsOvertaken(t *testing.T) {
 	h := newHandlerTest(t)
 	h.create("a", 1)
 	h.apply.before = func() {
-		command := cluster.AlterConfigs{Resources: []cluster.ResourceConfigs{{Kind: cluster.TopicResource, Topic: "a", Configs: map[string]string{"flush.ms": "1"}}}}
+		command := cluster.AlterConfigs{Resources: []cluster.ResourceConfigs{{Kind: cluster.TopicResource, Name: "a", Configs: map[string]string{"flush.ms": "1"}}}}
 		if _, err := h.apply.machine.Apply(command.AppendCommand(nil)); err != nil {
 			t.Error(err)
 		}

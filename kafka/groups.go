@@ -10,6 +10,7 @@ import (
 
 	"millrace/engine/model"
 	"millrace/kafka/group"
+	"millrace/kafka/group/consumer"
 	"millrace/meta/cluster"
 )
 
@@ -30,6 +31,31 @@ type groups struct {
 
 func newGroups(s *Server) *groups {
 	return &groups{server: s, wake: make(chan struct{}, 1), done: make(chan struct{}), results: make(chan error, 1)}
+}
+
+// groupTopics are the topics of one image: the coordinator's goroutine takes a newer one between calls only.
+type groupTopics struct{ image *cluster.Image }
+
+func groupTopic(t *cluster.Topic) (consumer.Topic, bool) {
+	if t == nil {
+		return consumer.Topic{}, false
+	}
+	return consumer.Topic{ID: t.ID, Name: t.Name, Partitions: int32(len(t.Partitions))}, true
+}
+
+// Topic implements consumer.Topics.
+func (g *groupTopics) Topic(name string) (consumer.Topic, bool) {
+	return groupTopic(g.image.TopicByName([]byte(name)))
+}
+
+// TopicByID implements consumer.Topics.
+func (g *groupTopics) TopicByID(id model.TopicID) (consumer.Topic, bool) {
+	return groupTopic(g.image.TopicByID(id))
+}
+
+// Names implements consumer.Topics.
+func (g *groupTopics) Names(f func(string) bool) {
+	g.image.Topics(func(t *cluster.Topic) bool { return f(t.Name) })
 }
 
 // now is the time of both clocks.
@@ -97,13 +123,14 @@ func (g *groups) take(into []func(*group.Coordinator, group.Now)) (list []func(*
 func (g *groups) serve() {
 	defer close(g.done)
 	o := g.server.o.Config
+	topics := &groupTopics{image: g.server.image()}
 	c := group.New(group.Options{
 		SessionTimeoutMin: o.GroupSessionMin, SessionTimeoutMax: o.GroupSessionMax, InitialDelay: o.GroupInitialDelay,
 		MembersMax: o.GroupMembersMax, OffsetMetadataMax: o.OffsetMetadataMax,
 		OffsetsRetention: o.OffsetsRetention, OffsetsCheck: o.OffsetsCheck, NewID: newMemberID,
+		Topics: topics, ConsumerConfig: g.server.consumerConfig,
 	}, g.server.o.Groups, g.now())
-	image := g.server.image()
-	c.SweepTopics(func(id model.TopicID) bool { return image.TopicByID(id) != nil })
+	c.SweepTopics(func(id model.TopicID) bool { return topics.image.TopicByID(id) != nil })
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	var spare []func(*group.Coordinator, group.Now)
@@ -114,10 +141,12 @@ func (g *groups) serve() {
 		list, stopped := g.take(spare)
 		now := g.now()
 		for _, f := range list {
+			topics.image = g.server.image()
 			f(c, now)
 		}
 		clear(list)
 		spare = list
+		topics.image = g.server.image()
 		c.Tick(now)
 		if stopped {
 			break
@@ -157,8 +186,14 @@ func (g *groups) propose(command []byte) {
 	g.results <- err
 }
 
-// onChange tells the coordinator of topics that are gone.
+// onChange tells the coordinator of topics that came, went or grew, and of configs.
 func (g *groups) onChange(d cluster.Delta) {
+	if len(d.Topics) > 0 {
+		g.run(func(c *group.Coordinator, _ group.Now) { c.TopicsChanged() })
+	}
+	if d.BrokerConfigs || d.GroupConfigs {
+		g.run(func(c *group.Coordinator, _ group.Now) { c.ConfigsChanged() })
+	}
 	for _, t := range d.Topics {
 		if t.Old != nil && t.New == nil {
 			id := t.Old.ID

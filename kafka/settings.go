@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"millrace/kafka/group/consumer"
 	"millrace/meta/cluster"
 	"millrace/meta/config"
 )
@@ -22,6 +23,17 @@ func (s *Server) resolver(image *cluster.Image) *config.Resolver {
 		image.BrokerConfigs(cluster.AllBrokers).Configs, image.BrokerConfigs(s.o.NodeID).Configs)}
 	s.resolved.Store(r)
 	return r.resolver
+}
+
+// consumerConfig returns what takes effect for a group of the consumer protocol.
+func (s *Server) consumerConfig(id string) consumer.Config {
+	b, image := s.o.Config, s.image()
+	g := b.Consumer.Clamp(s.resolver(image).Group(image.GroupConfigs(id).Configs))
+	c := consumer.DefaultConfig()
+	c.SessionTimeout, c.HeartbeatInterval, c.AssignmentInterval = g.ConsumerSession, g.ConsumerHeartbeat, g.ConsumerAssignment
+	c.MembersMax, c.ClassicMax, c.Assignors = b.ConsumersMax, b.GroupMembersMax, b.ConsumerAssignors
+	c.Policy, _ = consumer.ParsePolicy(b.ConsumerMigration)
+	return c
 }
 
 // topicConfig returns what takes effect for a topic. It is immutable and cheap without overrides.

@@ -27,7 +27,7 @@ func workerAPIs() []api {
 		later(13, "LeaveGroup", 0, 5, 4, (*Server).leaveGroup, ""),
 		later(14, "SyncGroup", 0, 5, 4, (*Server).syncGroup, ""),
 		later(15, "DescribeGroups", 0, 6, 5, (*Server).describeGroups, ""),
-		later(16, "ListGroups", 0, 5, 3, (*Server).listGroups, "groups of the classic type; another type filter finds none"),
+		later(16, "ListGroups", 0, 5, 3, (*Server).listGroups, "groups of the types Classic and Consumer"),
 		row(18, "ApiVersions", 0, 5, 3, (*Server).apiVersions,
 			"a version above the range is answered in the layout of v0; v5 checks cluster id and node id"),
 		row(19, "CreateTopics", 2, 7, 5, (*Server).createTopics, ""),
@@ -45,6 +45,8 @@ func workerAPIs() []api {
 		later(47, "OffsetDelete", 0, 0, -1, (*Server).offsetDelete, ""),
 		row(60, "DescribeCluster", 0, 2, 0, (*Server).describeCluster, ""),
 		row(61, "DescribeProducers", 0, 0, 0, (*Server).describeProducers, ""),
+		later(68, "ConsumerGroupHeartbeat", 0, 1, 0, (*Server).consumerGroupHeartbeat, "v1 has regular expressions, of the syntax of RE2"),
+		later(69, "ConsumerGroupDescribe", 0, 1, 0, (*Server).consumerGroupDescribe, ""),
 		row(74, "ListConfigResources", 0, 1, 0, (*Server).listConfigResources, ""),
 		row(75, "DescribeTopicPartitions", 0, 0, 0, (*Server).describeTopicPartitions, ""),
 	}

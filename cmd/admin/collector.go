@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"millrace/engine"
@@ -210,7 +213,10 @@ func Kafka(s *kafka.Server) prometheus.Collector {
 	return c
 }
 
-// Groups exports the coordinator of groups. Lag is left to those who ask for offsets: the clients of a group know it.
+// lagsMax bounds the series of lag: one for each group and partition. What is beyond is counted.
+const lagsMax = 20_000
+
+// Groups exports the coordinator of groups.
 func Groups(s *kafka.Server) prometheus.Collector {
 	c := &collector{}
 	counters := []struct {
@@ -228,8 +234,10 @@ func Groups(s *kafka.Server) prometheus.Collector {
 		descriptions[i] = c.describe(counter.name, counter.help)
 	}
 	members := c.describe("group_members", "Members of all groups, with ids that were given out and not used yet.")
-	states := c.describe("groups", "Groups by state.", "state")
+	states := c.describe("groups", "Groups by type and state.", "type", "state")
 	offsets := c.describe("group_offsets", "Committed offsets that are kept.")
+	lag := c.describe("group_lag", "Records behind the committed offset of a group.", "group", "topic", "partition")
+	unshown := c.describe("group_lag_unshown", "Committed offsets whose lag is not exported, since there are too many.")
 	c.reads = append(c.reads, func(out chan<- prometheus.Metric) {
 		_, kept := s.GroupStore().Sizes()
 		out <- prometheus.MustNewConstMetric(offsets, prometheus.GaugeValue, float64(kept))
@@ -237,12 +245,21 @@ func Groups(s *kafka.Server) prometheus.Collector {
 		if !ok {
 			return
 		}
+		left := 0
+		for i, l := range s.GroupLags() {
+			if i >= lagsMax {
+				left++
+				continue
+			}
+			out <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, float64(l.Records), l.Group, l.Topic, strconv.Itoa(int(l.Partition)))
+		}
+		out <- prometheus.MustNewConstMetric(unshown, prometheus.GaugeValue, float64(left))
 		for i, counter := range counters {
 			out <- prometheus.MustNewConstMetric(descriptions[i], prometheus.CounterValue, float64(counter.read(&m)))
 		}
 		out <- prometheus.MustNewConstMetric(members, prometheus.GaugeValue, float64(m.Members))
 		for state, n := range m.States {
-			out <- prometheus.MustNewConstMetric(states, prometheus.GaugeValue, float64(n), state)
+			out <- prometheus.MustNewConstMetric(states, prometheus.GaugeValue, float64(n), strings.ToLower(state.Type), state.State)
 		}
 	})
 	return c

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"millrace/engine/model"
+	"millrace/kafka/group/consumer"
 )
 
 // A command is a version and a list of changes, applied together. The kinds stand in the Raft group's log and are
@@ -19,6 +20,7 @@ const (
 	kindDeleteOffset
 	kindDeleteTopic
 	kindPutGeneration
+	kindConsumer
 )
 
 // ErrMalformed is for bytes that are no command or snapshot of this package.
@@ -28,8 +30,9 @@ var ErrMalformed = errors.New("malformed group state")
 type Change struct {
 	kind       byte
 	Group      string
-	Classic    *Classic      // put
-	Generation int32         // put: it has begun
+	Classic    *Classic // put; of a group of the consumer protocol: what it becomes, nil where it stays one
+	Generation int32    // put: it has begun
+	Consumer   []consumer.Change
 	Topic      model.TopicID // of an offset, or of a deleted topic
 	TopicName  string
 	Partition  int32
@@ -66,6 +69,9 @@ type ClassicMember struct {
 // size is about what the change takes in a command.
 func (c *Change) size() int {
 	n := 64 + len(c.Group) + len(c.TopicName) + len(c.Offset.Metadata)
+	if c.kind == kindConsumer {
+		n += len(appendConsumer(nil, c.Consumer))
+	}
 	if c.Classic != nil {
 		for i := range c.Classic.Members {
 			m := &c.Classic.Members[i]
@@ -96,6 +102,13 @@ func appendChange(dst []byte, c *Change) []byte {
 		dst = appendClassic(dst, c.Classic)
 	case kindPutGeneration:
 		dst = binary.AppendVarint(dst, int64(c.Generation))
+	case kindConsumer:
+		dst = appendConsumer(dst, c.Consumer)
+		if c.Classic == nil {
+			return append(dst, 0)
+		}
+		dst = appendClassic(append(dst, 1), c.Classic)
+		dst = binary.AppendVarint(dst, int64(c.Generation))
 	case kindPutOffset:
 		dst = append(dst, c.Topic[:]...)
 		dst = appendText(dst, c.TopicName)
@@ -108,8 +121,8 @@ func appendChange(dst []byte, c *Change) []byte {
 	return dst
 }
 
-// parseCommand calls f for each change. It keeps nothing of src.
-func parseCommand(src []byte, f func(*Change)) error {
+// parseCommand calls f for each change, up to the first that f refuses. It keeps nothing of src.
+func parseCommand(src []byte, f func(*Change) error) error {
 	r := reader{src: src}
 	if v := r.byte(); !r.bad && v != commandVersion {
 		return fmt.Errorf("group command of version %d (this program knows %d): it was written by a newer one", v, commandVersion)
@@ -122,9 +135,20 @@ func parseCommand(src []byte, f func(*Change)) error {
 		return fmt.Errorf("group command: %w", ErrMalformed)
 	}
 	for i := range changes {
-		f(&changes[i])
+		if err := f(&changes[i]); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// appendConsumer appends the changes of one operation on a group of the consumer protocol, with their number.
+func appendConsumer(dst []byte, changes []consumer.Change) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(changes)))
+	for _, c := range changes {
+		dst = c.Append(dst)
+	}
+	return dst
 }
 
 func appendClassic(dst []byte, c *Classic) []byte {
@@ -244,10 +268,28 @@ func (r *reader) change() Change {
 	case kindPutGeneration:
 		c.Generation = r.int32()
 	case kindDeleteGroup:
+	case kindConsumer:
+		c.Consumer = r.consumer()
+		if r.byte() == 1 {
+			c.Classic, c.Generation = r.classic(), r.int32()
+		}
 	default:
 		r.fail()
 	}
 	return c
+}
+
+func (r *reader) consumer() []consumer.Change {
+	changes := make([]consumer.Change, r.count(2))
+	for i := range changes {
+		c, n, err := consumer.ParseChange(r.src)
+		if err != nil {
+			r.fail()
+			return nil
+		}
+		changes[i], r.src = c, r.src[n:]
+	}
+	return changes
 }
 
 func (r *reader) classic() *Classic {

@@ -42,8 +42,8 @@ type classic struct {
 	added        bool              // a member came during the initial delay
 	rebalance    timer             // ends the join, or the initial delay
 	syncs        timer             // ends the wait for Sync requests
-	changed      uint64            // number of the last change that was emitted
 	subscribed   map[string]bool   // topics of the members; nil: not known
+	written
 }
 
 // member of a classic group.
@@ -296,11 +296,16 @@ func (g *classic) subscriptions() map[string]bool {
 
 // keep emits the durable state of g.
 func (c *Coordinator) keep(g *classic) {
+	c.emit(&g.written, Change{kind: kindPutClassic, Group: g.id, Classic: g.durable()})
+}
+
+// durable is what is kept of g.
+func (g *classic) durable() *Classic {
 	k := &Classic{ProtocolType: g.protocolType, Protocol: g.protocol, Generation: g.generation, Leader: g.leader, Changed: g.stateSince}
 	for _, m := range g.members {
 		k.Members = append(k.Members, ClassicMember{ID: m.id, InstanceID: m.instance, ClientID: m.clientID, Host: m.host,
 			RebalanceTimeout: int32(m.rebalanceTimeout / time.Millisecond), SessionTimeout: int32(m.sessionTimeout / time.Millisecond),
 			Metadata: m.metadata(g.protocol), Assignment: m.assignment})
 	}
-	c.emit(g, Change{kind: kindPutClassic, Group: g.id, Classic: k})
+	return k
 }

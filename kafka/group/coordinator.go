@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/engine/model"
+	"millrace/kafka/group/consumer"
 )
 
 // Now is the time of a call: monotonic for sessions and waits, so that a clock that is set does not end them, and
@@ -36,16 +37,22 @@ type Options struct {
 	OffsetsCheck                         time.Duration // offsets.retention.check.interval.ms
 	// NewID returns a text that no other member has been given.
 	NewID func() string
+	// Topics are those that exist: the same ones for the length of a call.
+	Topics consumer.Topics
+	// ConsumerConfig returns the bounds of a group of the consumer protocol.
+	ConsumerConfig func(group string) consumer.Config
 }
 
 // Coordinator holds the groups. It belongs to one goroutine.
 type Coordinator struct {
-	o      Options
-	store  *Store
-	groups map[string]*classic
-	timers timers
-	now    Now
-	expiry timer
+	o         Options
+	store     *Store
+	groups    map[string]*classic       // an id is here
+	consumers map[string]*consumerGroup // or there
+	started   time.Time                 // of the monotonic clock, as groups of the consumer protocol see it
+	timers    timers
+	now       Now
+	expiry    timer
 
 	changes []Change // not yet taken by Take
 	emitted uint64   // number of the last change
@@ -73,7 +80,15 @@ type Metrics struct {
 	MembersExpired int64
 	Refused        int64 // for a limit of this package
 	Members        int
-	States         map[string]int // groups by state
+	States         map[GroupState]int // groups
+}
+
+// GroupState tells groups apart for Metrics.
+type GroupState struct{ Type, State string }
+
+// written is the part of a group that knows of its changes.
+type written struct {
+	changed uint64 // number of the last change that was emitted
 }
 
 // Bounds on what clients can make a coordinator keep.
@@ -95,18 +110,24 @@ func New(o Options, store *Store, now Now) *Coordinator {
 func (c *Coordinator) load(now Now) {
 	c.now = now
 	c.groups = make(map[string]*classic)
+	c.consumers = make(map[string]*consumerGroup)
+	c.started = time.UnixMilli(now.Unix).Add(-now.Monotonic)
 	c.timers = timers{}
 	c.expiry = timer{}
 	c.members, c.metadataBytes = 0, 0
 	c.changes, c.waiting = nil, nil
 	c.taken, c.applied = c.emitted, c.emitted
-	c.store.each(func(id string, generation int32, kept *Classic) {
-		g := c.newGroup(id)
-		if kept != nil {
-			c.loadGroup(g, kept)
+	for _, k := range c.store.all() {
+		if k.consumer != nil {
+			c.loadConsumer(k.id, k.consumer)
+			continue
 		}
-		c.resume(g, generation)
-	})
+		g := c.newGroup(k.id)
+		if k.classic != nil {
+			c.loadGroup(g, k.classic)
+		}
+		c.resume(g, k.generation)
+	}
 	c.timers.set(&c.expiry, now.Monotonic+c.o.OffsetsCheck, c.expireOffsets)
 }
 
@@ -183,16 +204,16 @@ func (c *Coordinator) Lost(now Now) {
 	c.load(now)
 }
 
-// emit adds a change of g.
-func (c *Coordinator) emit(g *classic, change Change) {
+// emit adds a change of a group.
+func (c *Coordinator) emit(of *written, change Change) {
 	c.emitted++
-	g.changed = c.emitted
+	of.changed = c.emitted
 	c.changes = append(c.changes, change)
 }
 
-// settle runs f once all that was emitted for g is applied. Where that fails lost runs instead.
-func (c *Coordinator) settle(g *classic, f, lost func()) {
-	if g == nil || g.changed <= c.applied {
+// settle runs f once all that was emitted for a group is applied. Where that fails lost runs instead.
+func (c *Coordinator) settle(of *written, f, lost func()) {
+	if of.changed <= c.applied {
 		f()
 		return
 	}
@@ -218,15 +239,27 @@ func (c *Coordinator) SweepTopics(exists func(model.TopicID) bool) {
 func (c *Coordinator) Metrics() Metrics {
 	m := c.metrics
 	m.Members = c.members
-	m.States = make(map[string]int, stateCount)
+	m.States = make(map[GroupState]int)
 	for s := state(0); s < stateCount; s++ {
-		m.States[s.String()] = 0
+		m.States[GroupState{typeClassic, s.String()}] = 0
 	}
 	for _, g := range c.groups {
-		m.States[g.state.String()]++
+		m.States[GroupState{typeClassic, g.state.String()}]++
+	}
+	for _, phase := range consumer.Phases() {
+		m.States[GroupState{typeConsumer, phase}] = 0
+	}
+	for _, g := range c.consumers {
+		m.States[GroupState{typeConsumer, g.Phase()}]++
 	}
 	return m
 }
+
+// The types of groups, as ListGroups names them.
+const (
+	typeClassic  = "Classic"
+	typeConsumer = "Consumer"
+)
 
 // code returns the number of a protocol error, 0 for nil.
 func code(err error) int16 {

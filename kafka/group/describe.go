@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/kafka/group/consumer"
 )
 
 // Describe fills in a group of a DescribeGroups response, in a version of the request.
@@ -22,6 +24,9 @@ func (c *Coordinator) Describe(id string, version int16) kmsg.DescribeGroupsResp
 		if version >= 6 {
 			out.ErrorCode = kerr.GroupIDNotFound.Code
 			out.ErrorMessage = kmsg.StringPtr("Group " + id + " not found.")
+			if c.consumers[id] != nil {
+				out.ErrorMessage = kmsg.StringPtr("Group " + id + " is not a classic group.")
+			}
 		}
 		return out
 	}
@@ -50,16 +55,18 @@ func (c *Coordinator) List(states, types []string) []kmsg.ListGroupsResponseGrou
 		return len(list) == 0 || slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 	}
 	list := []kmsg.ListGroupsResponseGroup{}
-	if !has(types, "Classic") {
-		return list
-	}
-	for _, g := range c.groups {
-		if !has(states, g.state.String()) {
-			continue
+	add := func(id, protocolType, state, kind string) {
+		if has(states, state) && has(types, kind) {
+			out := kmsg.NewListGroupsResponseGroup()
+			out.Group, out.ProtocolType, out.GroupState, out.GroupType = id, protocolType, state, kind
+			list = append(list, out)
 		}
-		out := kmsg.NewListGroupsResponseGroup()
-		out.Group, out.ProtocolType, out.GroupState, out.GroupType = g.id, g.protocolType, g.state.String(), "Classic"
-		list = append(list, out)
+	}
+	for id, g := range c.groups {
+		add(id, g.protocolType, g.state.String(), typeClassic)
+	}
+	for id, g := range c.consumers {
+		add(id, consumer.ProtocolType, g.Phase(), typeConsumer)
 	}
 	slices.SortFunc(list, func(a, b kmsg.ListGroupsResponseGroup) int { return strings.Compare(a.Group, b.Group) })
 	return list

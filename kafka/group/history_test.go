@@ -329,12 +329,12 @@ func (w *world) replicate() {
 
 // look compares the store with what it was.
 func (w *world) look() {
-	w.store.each(func(_ string, generation int32, kept *Classic) {
-		if generation < w.generation || kept != nil && kept.Generation > generation {
-			w.fail("generation %d after %d", generation, w.generation)
+	for _, k := range w.store.all() {
+		if k.generation < w.generation || k.classic != nil && k.classic.Generation > k.generation {
+			w.fail("generation %d after %d", k.generation, w.generation)
 		}
-		w.generation = generation
-	})
+		w.generation = k.generation
+	}
 	for _, o := range w.store.Offsets("g") {
 		if o.Offset.Offset < w.stored[o.Partition] {
 			w.fail("partition %d: offset %d after %d", o.Partition, o.Offset.Offset, w.stored[o.Partition])

@@ -25,7 +25,7 @@ func (c *Coordinator) Join(now Now, req *kmsg.JoinGroupRequest, client Client, r
 	c.now = now
 	j := &joining{req: req, client: client, reply: reply}
 	session := time.Duration(req.SessionTimeoutMillis) * time.Millisecond
-	g := c.groups[req.Group]
+	g, other := c.groups[req.Group], c.consumers[req.Group]
 	switch {
 	case req.Group == "":
 		j.refuse(kerr.InvalidGroupID)
@@ -33,13 +33,22 @@ func (c *Coordinator) Join(now Now, req *kmsg.JoinGroupRequest, client Client, r
 	case session < c.o.SessionTimeoutMin || session > c.o.SessionTimeoutMax:
 		j.refuse(kerr.InvalidSessionTimeout)
 		return
+	case other != nil && !other.IsEmpty() && c.admitsClassic(other, j):
+		c.joinConsumer(other, j)
+		return
 	case g == nil && req.MemberID != "":
 		j.refuse(kerr.UnknownMemberID)
 		return
-	case !c.admits(g, j):
+	case other != nil && !other.IsEmpty() || !c.admits(g, j):
 		c.metrics.Refused++
 		j.refuse(kerr.GroupMaxSizeReached)
 		return
+	case other != nil && (req.ProtocolType == "" || len(req.Protocols) == 0):
+		j.refuse(kerr.InconsistentGroupProtocol)
+		return
+	}
+	if other != nil {
+		c.endConsumer(other)
 	}
 	if g == nil {
 		g = c.newGroup(req.Group)
@@ -66,12 +75,18 @@ func (c *Coordinator) forgetUnused(g *classic) {
 	}
 }
 
-// admits tells whether there is room for one that joins g.
-func (c *Coordinator) admits(g *classic, j *joining) bool {
+// size is what one that joins says of itself.
+func (j *joining) size() int {
 	size := len(j.req.MemberID) + len(text(j.req.InstanceID)) + len(j.client.ID)
 	for i := range j.req.Protocols {
 		size += len(j.req.Protocols[i].Name) + len(j.req.Protocols[i].Metadata)
 	}
+	return size
+}
+
+// admits tells whether there is room for one that joins g.
+func (c *Coordinator) admits(g *classic, j *joining) bool {
+	size := j.size()
 	if c.metadataBytes+size > metadataBytesMax || g.said(j.req.MemberID)+size > recordBytesMax {
 		return false
 	}
@@ -82,7 +97,7 @@ func (c *Coordinator) admits(g *classic, j *joining) bool {
 		return false
 	}
 	if g == nil {
-		return len(c.groups) < groupsMax
+		return c.groupCount() < groupsMax
 	}
 	waits := g.pending[j.req.MemberID] != nil // has its place already
 	return waits || len(g.pending) < c.o.MembersMax && (g.state == empty || len(g.members) < c.o.MembersMax)
@@ -159,7 +174,7 @@ func (c *Coordinator) joinKnown(g *classic, j *joining) {
 		// Its answer got lost: it is told again what it was told.
 		c.armSession(g, m, m.sessionTimeout)
 		r := g.joined(m)
-		c.settle(g, func() { j.reply(r) }, j.lost)
+		c.settle(&g.written, func() { j.reply(r) }, j.lost)
 	default:
 		j.refuse(kerr.UnknownMemberID)
 	}
@@ -241,7 +256,7 @@ func (c *Coordinator) replaceStatic(g *classic, old *member, id string, j *joini
 	r.SkipAssignment = r.LeaderID == id && j.req.Version >= 9
 	reply := old.join
 	old.join = nil
-	c.settle(g, func() { reply(r) }, func() { reply(failedJoin(id, kerr.NotCoordinator.Code)) })
+	c.settle(&g.written, func() { reply(r) }, func() { reply(failedJoin(id, kerr.NotCoordinator.Code)) })
 }
 
 // rebalance begins a new generation, or ends its join where all are there.
@@ -315,7 +330,7 @@ func (c *Coordinator) completeJoin(g *classic) {
 	g.protocol = g.choose()
 	g.subscribed = g.subscriptions()
 	c.transition(g, completing)
-	c.emit(g, Change{kind: kindPutGeneration, Group: g.id, Generation: g.generation})
+	c.emit(&g.written, Change{kind: kindPutGeneration, Group: g.id, Generation: g.generation})
 	for _, m := range g.members {
 		g.unsynced[m.id] = true
 	}
@@ -327,7 +342,7 @@ func (c *Coordinator) completeJoin(g *classic) {
 		}
 		reply, r, id := m.join, g.joined(m), m.id
 		m.join = nil
-		c.settle(g, func() { reply(r) }, func() { reply(failedJoin(id, kerr.NotCoordinator.Code)) })
+		c.settle(&g.written, func() { reply(r) }, func() { reply(failedJoin(id, kerr.NotCoordinator.Code)) })
 	}
 	generation := g.generation
 	c.timers.set(&g.syncs, c.now.Monotonic+g.rebalanceTimeout(), func() { c.expireSyncs(g, generation) })

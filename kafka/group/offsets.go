@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"millrace/engine/model"
+	"millrace/kafka/group/consumer"
 )
 
 // Commit is a request to keep offsets.
@@ -33,7 +34,7 @@ type CommitOffset struct {
 // Commit keeps offsets. done gets the code of each, in order, once they are kept.
 func (c *Coordinator) Commit(now Now, req *Commit, done func(codes []int16)) {
 	c.now = now
-	g, err := c.committer(req)
+	w, err := c.committer(req)
 	codes := make([]int16, len(req.Offsets))
 	fill := func(to int16) {
 		for i := range codes {
@@ -56,11 +57,13 @@ func (c *Coordinator) Commit(now Now, req *Commit, done func(codes []int16)) {
 			continue
 		}
 		c.metrics.Commits++
-		c.emit(g, Change{kind: kindPutOffset, Group: g.id, Topic: o.Topic, TopicName: o.Name, Partition: o.Partition,
+		c.emit(w, Change{kind: kindPutOffset, Group: req.Group, Topic: o.Topic, TopicName: o.Name, Partition: o.Partition,
 			Offset: Offset{Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: strings.Clone(o.Metadata), Committed: now.Unix, Expires: expires}})
 	}
-	c.forgetUnused(g)
-	c.settle(g, func() { done(codes) }, func() { fill(kerr.NotCoordinator.Code) })
+	if g := c.groups[req.Group]; g != nil {
+		c.forgetUnused(g)
+	}
+	c.settle(w, func() { done(codes) }, func() { fill(kerr.NotCoordinator.Code) })
 }
 
 // longer tells whether s has more characters than most, as Java counts them: in units of UTF-16.
@@ -75,8 +78,29 @@ func longer(s string, most int) bool {
 	return n > most
 }
 
-// committer returns the group that a commit is for, where its sender may commit there.
-func (c *Coordinator) committer(req *Commit) (*classic, error) {
+// committer returns where the changes are counted of the group that a commit is for, when its sender may commit
+// there.
+func (c *Coordinator) committer(req *Commit) (*written, error) {
+	if g := c.consumers[req.Group]; g != nil {
+		return &g.written, g.mayCommit(req)
+	}
+	g, err := c.classicCommitter(req)
+	if err != nil {
+		return nil, err
+	}
+	return &g.written, nil
+}
+
+// mayCommit judges the sender. Where one partition is not its own the whole request is refused.
+func (g *consumerGroup) mayCommit(req *Commit) error {
+	check, err := g.State().CheckCommit(req.MemberID, req.InstanceID, req.Generation, false, req.Version)
+	for i := 0; err == nil && i < len(req.Offsets); i++ {
+		err = check.Partition(req.Offsets[i].Topic, req.Offsets[i].Partition)
+	}
+	return err
+}
+
+func (c *Coordinator) classicCommitter(req *Commit) (*classic, error) {
 	g := c.groups[req.Group]
 	if g == nil {
 		switch {
@@ -84,7 +108,7 @@ func (c *Coordinator) committer(req *Commit) (*classic, error) {
 			return nil, kerr.GroupIDNotFound
 		case req.Generation >= 0:
 			return nil, kerr.IllegalGeneration
-		case len(c.groups) >= groupsMax:
+		case c.groupCount() >= groupsMax:
 			c.metrics.Refused++
 			return nil, kerr.GroupMaxSizeReached
 		}
@@ -121,85 +145,121 @@ type Place struct {
 // DeleteOffsets forgets offsets of a group. done gets the error of all, or the code of each.
 func (c *Coordinator) DeleteOffsets(now Now, group string, places []Place, done func(err error, codes []int16)) {
 	c.now = now
-	g := c.groups[group]
+	var w *written
+	var reads func(topic string) bool
+	g, other := c.groups[group], c.consumers[group]
 	switch {
+	case other != nil:
+		w, reads = &other.written, other.State().Subscribed
 	case g == nil:
 		done(kerr.GroupIDNotFound, nil)
 		return
-	case g.state != empty && g.protocolType != "consumer":
+	case g.state != empty && g.protocolType != consumer.ProtocolType:
 		done(kerr.NonEmptyGroup, nil)
 		return
+	default:
+		w, reads = &g.written, func(topic string) bool {
+			return g.state != empty && (g.subscribed == nil || g.subscribed[topic])
+		}
 	}
 	codes := make([]int16, len(places))
 	for i, p := range places {
-		if g.state != empty && (g.subscribed == nil || g.subscribed[p.Name]) {
+		if reads(p.Name) {
 			codes[i] = kerr.GroupSubscribedToTopic.Code
 			continue
 		}
-		c.emit(g, Change{kind: kindDeleteOffset, Group: g.id, Topic: p.Topic, Partition: p.Partition})
+		c.emit(w, Change{kind: kindDeleteOffset, Group: group, Topic: p.Topic, Partition: p.Partition})
 	}
-	c.settle(g, func() { done(nil, codes) }, func() { done(kerr.NotCoordinator, nil) })
+	c.settle(w, func() { done(nil, codes) }, func() { done(kerr.NotCoordinator, nil) })
 }
 
 // DeleteGroup forgets a group without members, with its offsets. done gets why not.
 func (c *Coordinator) DeleteGroup(now Now, group string, done func(err error)) {
 	c.now = now
-	g := c.groups[group]
+	g, other := c.groups[group], c.consumers[group]
+	var w *written
 	switch {
-	case g == nil:
+	case g == nil && other == nil:
 		done(kerr.GroupIDNotFound)
 		return
-	case g.state != empty:
+	case g != nil && g.state != empty, other != nil && !other.IsEmpty():
 		done(kerr.NonEmptyGroup)
 		return
+	case g != nil:
+		c.forget(g)
+		w = &g.written
+	default:
+		c.dropConsumer(other)
+		w = &other.written
 	}
-	c.emit(g, Change{kind: kindDeleteGroup, Group: g.id})
-	c.forget(g)
-	c.settle(g, func() { done(nil) }, func() { done(kerr.NotCoordinator) })
+	c.emit(w, Change{kind: kindDeleteGroup, Group: group})
+	c.settle(w, func() { done(nil) }, func() { done(kerr.NotCoordinator) })
 }
 
 // expireOffsets forgets what nobody needs any more (KIP-211), and empty groups of which nothing is left.
 func (c *Coordinator) expireOffsets() {
 	c.timers.set(&c.expiry, c.now.Monotonic+c.o.OffsetsCheck, c.expireOffsets)
-	retention := c.o.OffsetsRetention.Milliseconds()
-	for _, g := range c.groups {
-		if g.changed > c.applied {
-			continue // the store does not show what it will be; next time
-		}
-		kept := c.store.Offsets(g.id)
-		left := len(kept)
-		for i := range kept {
-			o := &kept[i]
-			if !g.expired(o, c.now.Unix, retention) {
-				continue
-			}
-			left--
-			c.metrics.Expired++
-			c.emit(g, Change{kind: kindDeleteOffset, Group: g.id, Topic: o.Topic, Partition: o.Partition})
-		}
-		if left == 0 && g.state == empty && len(g.pending) == 0 {
-			if c.store.has(g.id) {
-				c.emit(g, Change{kind: kindDeleteGroup, Group: g.id})
+	for id, g := range c.groups {
+		left, known := c.expireIn(id, &g.written, g.unneeded)
+		if known && left == 0 && g.state == empty && len(g.pending) == 0 {
+			if c.store.has(id) {
+				c.emit(&g.written, Change{kind: kindDeleteGroup, Group: id})
 			}
 			c.forget(g)
 		}
 	}
+	for id, g := range c.consumers {
+		left, known := c.expireIn(id, &g.written, g.unneeded)
+		if known && left == 0 && g.IsEmpty() {
+			c.emit(&g.written, Change{kind: kindDeleteGroup, Group: id})
+			c.dropConsumer(g)
+		}
+	}
 }
 
-// expired tells whether an offset has had its time: since the group lost its last member, since it was committed
-// in a group that never had any, or since it was committed of a topic that the members do not read.
-func (g *classic) expired(o *Committed, now, retention int64) bool {
-	since := o.Committed
-	switch {
-	case g.state == empty && g.protocolType != "":
-		since = max(since, g.stateSince)
-	case g.state == empty:
-	case g.state == stable && g.subscribed != nil && !g.subscribed[o.Name]:
-	default:
-		return false
+// expireIn forgets the offsets of a group that have had their time, and tells how many are left; that is not known
+// while the store does not show what the group will be. unneeded returns since when nobody needs an offset.
+func (c *Coordinator) expireIn(id string, w *written, unneeded func(*Committed) (since int64, ok bool)) (left int, known bool) {
+	if w.changed > c.applied {
+		return 0, false
 	}
+	kept := c.store.Offsets(id)
+	left = len(kept)
+	for i := range kept {
+		o := &kept[i]
+		since, ok := unneeded(o)
+		if !ok || !o.expired(since, c.now.Unix, c.o.OffsetsRetention.Milliseconds()) {
+			continue
+		}
+		left--
+		c.metrics.Expired++
+		c.emit(w, Change{kind: kindDeleteOffset, Group: id, Topic: o.Topic, Partition: o.Partition})
+	}
+	return left, true
+}
+
+// expired tells whether an offset that is not needed has had its time.
+func (o *Committed) expired(since, now, retention int64) bool {
 	if o.Expires >= 0 {
 		return now >= o.Expires
 	}
 	return now-since >= retention
+}
+
+// unneeded: since the group lost its last member, since it was committed in a group that never had any, or since it
+// was committed of a topic that the members do not read.
+func (g *classic) unneeded(o *Committed) (since int64, ok bool) {
+	switch {
+	case g.state == empty && g.protocolType != "":
+		return max(o.Committed, g.stateSince), true
+	case g.state == empty, g.state == stable && g.subscribed != nil && !g.subscribed[o.Name]:
+		return o.Committed, true
+	}
+	return 0, false
+}
+
+// unneeded: since nobody is in the group as far as that is known, or since it was committed of a topic that the
+// members do not read.
+func (g *consumerGroup) unneeded(o *Committed) (since int64, ok bool) {
+	return max(o.Committed, g.emptied), !g.State().Subscribed(o.Name)
 }

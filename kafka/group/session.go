@@ -33,9 +33,16 @@ func (c *Coordinator) remove(g *classic, m *member) {
 // Heartbeat answers a Heartbeat request.
 func (c *Coordinator) Heartbeat(now Now, req *kmsg.HeartbeatRequest, reply Reply) {
 	c.now = now
-	r := kmsg.NewPtrHeartbeatResponse()
-	r.ErrorCode = code(c.heartbeat(req))
-	reply(r)
+	answer := func(code int16) {
+		r := kmsg.NewPtrHeartbeatResponse()
+		r.ErrorCode = code
+		reply(r)
+	}
+	if other := c.consumers[req.Group]; other != nil {
+		c.heartbeatConsumer(other, req, answer)
+		return
+	}
+	answer(code(c.heartbeat(req)))
 }
 
 func (c *Coordinator) heartbeat(req *kmsg.HeartbeatRequest) error {
@@ -69,6 +76,10 @@ func (c *Coordinator) Leave(now Now, req *kmsg.LeaveGroupRequest, reply Reply) {
 	if req.Group == "" {
 		r.ErrorCode = kerr.InvalidGroupID.Code
 		reply(r)
+		return
+	}
+	if other := c.consumers[req.Group]; other != nil {
+		c.leaveConsumer(other, req, reply)
 		return
 	}
 	g := c.groups[req.Group]

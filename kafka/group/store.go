@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"millrace/engine/model"
+	"millrace/kafka/group/consumer"
 )
 
-// snapshotVersion is that of Store.Snapshot.
-const snapshotVersion byte = 1
+// snapshotVersion is that of Store.Snapshot. Version 1 had no groups of the consumer protocol.
+const snapshotVersion byte = 2
 
 // Store is the durable state of all groups: a machine of the cluster's Raft group. Apply, Snapshot and Restore
 // belong to one goroutine; everything else may be called from anywhere.
@@ -24,8 +26,9 @@ type Store struct {
 
 // stored is what is kept of one group.
 type stored struct {
-	classic    *Classic // nil: no generation ever got its assignment
-	generation int32    // the newest that has begun
+	classic    *Classic        // nil: no generation ever got its assignment
+	generation int32           // the newest that has begun
+	consumer   *consumer.State // of the consumer protocol; nil: it is none of these
 	topics     map[model.TopicID]*topicOffsets
 }
 
@@ -44,7 +47,7 @@ func (s *Store) Apply(command []byte) ([]byte, error) {
 	return nil, parseCommand(command, s.applyLocked)
 }
 
-func (s *Store) applyLocked(c *Change) {
+func (s *Store) applyLocked(c *Change) error {
 	switch c.kind {
 	case kindPutClassic:
 		g := s.groupLocked(c.Group)
@@ -52,6 +55,8 @@ func (s *Store) applyLocked(c *Change) {
 	case kindPutGeneration:
 		g := s.groupLocked(c.Group)
 		g.generation = max(g.generation, c.Generation)
+	case kindConsumer:
+		return s.applyConsumerLocked(c)
 	case kindDeleteGroup:
 		if g := s.groups[c.Group]; g != nil {
 			s.offsets -= g.count()
@@ -83,6 +88,31 @@ func (s *Store) applyLocked(c *Change) {
 			}
 		}
 	}
+	return nil
+}
+
+// errHistory is for changes that do not follow from what is there. That is nobody's input but a fault of this
+// program, and what it leaves of the group cannot be used.
+var errHistory = errors.New("change does not belong to the group's history")
+
+// applyConsumerLocked applies an operation on a group of the consumer protocol, which takes the place of a classic
+// one, and may give way to one. The offsets stay.
+func (s *Store) applyConsumerLocked(c *Change) error {
+	g := s.groupLocked(c.Group)
+	if g.consumer == nil {
+		g.consumer = &consumer.State{}
+	}
+	for _, change := range c.Consumer {
+		if err := g.consumer.Apply(change); err != nil {
+			return fmt.Errorf("group %q: %w: %w", c.Group, errHistory, err)
+		}
+	}
+	if !g.consumer.Exists() {
+		g.consumer = nil
+	}
+	g.classic, g.generation = c.Classic, c.Generation
+	s.forgetLocked(c.Group, g)
+	return nil
 }
 
 func (s *Store) groupLocked(id string) *stored {
@@ -110,7 +140,7 @@ func (s *Store) dropLocked(id string, g *stored, topic model.TopicID, partition 
 
 // forgetLocked drops a group of which nothing is left.
 func (s *Store) forgetLocked(id string, g *stored) {
-	if g.classic == nil && g.generation == 0 && len(g.topics) == 0 {
+	if g.classic == nil && g.generation == 0 && g.consumer == nil && len(g.topics) == 0 {
 		delete(s.groups, id)
 	}
 }
@@ -171,6 +201,13 @@ func (s *Store) Sizes() (groups, offsets int) {
 	return len(s.groups), s.offsets
 }
 
+// IDs returns the ids of all groups that anything is kept of, in order.
+func (s *Store) IDs() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.idsLocked()
+}
+
 // has tells whether anything is kept of a group.
 func (s *Store) has(group string) bool {
 	s.mu.RLock()
@@ -178,20 +215,39 @@ func (s *Store) has(group string) bool {
 	return s.groups[group] != nil
 }
 
-// each calls f with every group, by id: its newest generation and its classic state, which may be nil and must not
-// be changed.
-func (s *Store) each(f func(id string, generation int32, c *Classic)) {
+// kept is what a coordinator begins with of one group.
+type kept struct {
+	id         string
+	generation int32
+	classic    *Classic          // may be nil; not to be changed
+	consumer   []consumer.Change // of the consumer protocol, else nil
+}
+
+// all returns what is kept of every group but for the offsets, by id.
+func (s *Store) all() []kept {
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	ids := s.idsLocked()
-	classic := make([]*Classic, len(ids))
-	generations := make([]int32, len(ids))
+	list := make([]kept, len(ids))
 	for i, id := range ids {
-		classic[i], generations[i] = s.groups[id].classic, s.groups[id].generation
+		g := s.groups[id]
+		list[i] = kept{id: id, generation: g.generation, classic: g.classic}
+		if g.consumer != nil {
+			list[i].consumer = g.consumer.Changes()
+		}
 	}
-	s.mu.RUnlock()
-	for i, id := range ids {
-		f(id, generations[i], classic[i])
+	return list
+}
+
+// CheckFetch judges who fetches offsets of a group: see consumer.State. Groups of the classic protocol, and those
+// that do not exist, take anybody.
+func (s *Store) CheckFetch(group string, memberID *string, epoch int32) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if g := s.groups[group]; g != nil && g.consumer != nil {
+		return g.consumer.CheckFetch(memberID, epoch)
 	}
+	return nil
 }
 
 func (s *Store) idsLocked() []string {
@@ -241,6 +297,11 @@ func appendStored(dst []byte, g *stored) []byte {
 	} else {
 		dst = appendClassic(append(dst, 1), g.classic)
 	}
+	var changes []consumer.Change
+	if g.consumer != nil {
+		changes = g.consumer.Changes()
+	}
+	dst = appendConsumer(dst, changes)
 	topics := make([]model.TopicID, 0, len(g.topics))
 	for id := range g.topics {
 		topics = append(topics, id)
@@ -267,27 +328,16 @@ func appendStored(dst []byte, g *stored) []byte {
 // Restore replaces the state by that of a snapshot.
 func (s *Store) Restore(snapshot []byte) error {
 	r := reader{src: snapshot}
-	if v := r.byte(); !r.bad && v != snapshotVersion {
-		return fmt.Errorf("restore groups: version %d (this program knows %d): it was written by a newer one", v, snapshotVersion)
+	version := r.byte()
+	if !r.bad && (version < 1 || version > snapshotVersion) {
+		return fmt.Errorf("restore groups: version %d (this program knows 1 to %d): it was written by a newer one", version, snapshotVersion)
 	}
 	groups, offsets := make(map[string]*stored), 0
 	for range r.count(4) {
 		id := r.text()
-		g := &stored{generation: r.int32()}
-		if r.byte() == 1 {
-			g.classic = r.classic()
-		}
-		for range r.count(len(model.TopicID{}) + 2) {
-			topic := r.topic()
-			t := &topicOffsets{name: r.text(), partitions: make(map[int32]Offset)}
-			for range r.count(6) {
-				p := r.int32()
-				t.partitions[p] = r.offset()
-			}
-			if g.topics == nil {
-				g.topics = make(map[model.TopicID]*topicOffsets)
-			}
-			g.topics[topic] = t
+		g, err := r.stored(version)
+		if err != nil {
+			return fmt.Errorf("restore group %q: %w", id, err)
 		}
 		groups[id] = g
 		offsets += g.count()
@@ -299,4 +349,34 @@ func (s *Store) Restore(snapshot []byte) error {
 	defer s.mu.Unlock()
 	s.groups, s.offsets = groups, offsets
 	return nil
+}
+
+func (r *reader) stored(version byte) (*stored, error) {
+	g := &stored{generation: r.int32()}
+	if r.byte() == 1 {
+		g.classic = r.classic()
+	}
+	if version >= 2 {
+		for _, c := range r.consumer() {
+			if g.consumer == nil {
+				g.consumer = &consumer.State{}
+			}
+			if err := g.consumer.Apply(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for range r.count(len(model.TopicID{}) + 2) {
+		topic := r.topic()
+		t := &topicOffsets{name: r.text(), partitions: make(map[int32]Offset)}
+		for range r.count(6) {
+			p := r.int32()
+			t.partitions[p] = r.offset()
+		}
+		if g.topics == nil {
+			g.topics = make(map[model.TopicID]*topicOffsets)
+		}
+		g.topics[topic] = t
+	}
+	return g, nil
 }

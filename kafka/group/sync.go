@@ -15,6 +15,10 @@ func (c *Coordinator) Sync(now Now, req *kmsg.SyncGroupRequest, reply Reply) {
 		refuse(kerr.InvalidGroupID)
 		return
 	}
+	if other := c.consumers[req.Group]; other != nil {
+		c.syncConsumer(other, req, reply)
+		return
+	}
 	if g == nil {
 		refuse(kerr.UnknownMemberID)
 		return
@@ -34,7 +38,7 @@ func (c *Coordinator) Sync(now Now, req *kmsg.SyncGroupRequest, reply Reply) {
 	case g.state == stable:
 		delete(g.unsynced, m.id)
 		r := g.synced(m)
-		c.settle(g, func() { reply(r) }, func() { refuse(kerr.NotCoordinator) })
+		c.settle(&g.written, func() { reply(r) }, func() { refuse(kerr.NotCoordinator) })
 	default:
 		delete(g.unsynced, m.id)
 		m.answerSync(failedSync(kerr.RebalanceInProgress.Code)) // of a connection that was given up
@@ -77,7 +81,7 @@ func (c *Coordinator) assign(g *classic, list []kmsg.SyncGroupRequestGroupAssign
 		reply, r := m.sync, g.synced(m)
 		m.sync = nil
 		c.armSession(g, m, m.sessionTimeout)
-		c.settle(g, func() { reply(r) }, func() { reply(failedSync(kerr.NotCoordinator.Code)) })
+		c.settle(&g.written, func() { reply(r) }, func() { reply(failedSync(kerr.NotCoordinator.Code)) })
 	}
 }
 

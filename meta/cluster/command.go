@@ -70,13 +70,14 @@ type ResourceKind uint8
 const (
 	TopicResource ResourceKind = iota + 1
 	BrokerResource
+	GroupResource
 )
 
 // ResourceConfigs replaces all configs of one resource. The caller computes them from what it read, with
 // the version it read; ErrConflict says that they changed meanwhile.
 type ResourceConfigs struct {
 	Kind    ResourceKind
-	Topic   string // for TopicResource
+	Name    string // of the topic or group
 	Broker  int32  // for BrokerResource; AllBrokers: the defaults of all
 	Version uint64
 	Configs map[string]string

@@ -155,7 +155,7 @@ func (c AlterConfigs) AppendCommand(dst []byte) []byte {
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		dst = append(dst, byte(r.Kind))
-		dst = appendString(dst, r.Topic)
+		dst = appendString(dst, r.Name)
 		dst = binary.AppendVarint(dst, int64(r.Broker))
 		dst = binary.AppendUvarint(dst, r.Version)
 		dst = appendMap(dst, r.Configs)
@@ -166,7 +166,7 @@ func (c AlterConfigs) AppendCommand(dst []byte) []byte {
 func parseAlterConfigs(r *reader) AlterConfigs {
 	c := AlterConfigs{Resources: make([]ResourceConfigs, r.count(5))}
 	for i := range c.Resources {
-		c.Resources[i] = ResourceConfigs{Kind: ResourceKind(r.byte()), Topic: r.string(), Broker: r.int32(),
+		c.Resources[i] = ResourceConfigs{Kind: ResourceKind(r.byte()), Name: r.string(), Broker: r.int32(),
 			Version: r.uvarint(), Configs: r.strings()}
 	}
 	return c

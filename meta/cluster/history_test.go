@@ -132,8 +132,8 @@ func randomCommand(rng *rand.Rand, i *Image) Command {
 	case 5:
 		return CreatePartitions{Topics: []NewPartitions{{Topic: name(), Count: rng.Int32N(9)}, {Topic: name(), Count: rng.Int32N(9)}}}
 	case 6:
-		r := ResourceConfigs{Kind: TopicResource, Topic: name(), Configs: configs()}
-		if t := i.TopicByName([]byte(r.Topic)); t != nil {
+		r := ResourceConfigs{Kind: TopicResource, Name: name(), Configs: configs()}
+		if t := i.TopicByName([]byte(r.Name)); t != nil {
 			r.Version = t.ConfigVersion
 			r.Configs = maps.Clone(r.Configs)
 		}

@@ -63,7 +63,7 @@ func (t *Topic) Partition(number int32) *Partition {
 	return &t.Partitions[number]
 }
 
-// ConfigResource is a set of dynamic broker configs.
+// ConfigResource is the set of dynamic configs of brokers or of a group.
 type ConfigResource struct {
 	Configs map[string]string
 	Version uint64 // rises with each change; see AlterConfigs
@@ -81,6 +81,7 @@ type Image struct {
 
 	brokers        []*Broker // by node id
 	brokerConfigs  map[int32]*ConfigResource
+	groupConfigs   map[string]*ConfigResource
 	seed           maphash.Seed // of the hashes of the three tries
 	byName         trie[*Topic]
 	byID           trie[*Topic]
@@ -162,3 +163,14 @@ func (i *Image) BrokerConfigVersion() uint64 {
 func (i *Image) BrokerConfigScopes() []int32 {
 	return sortedKeys(i.brokerConfigs)
 }
+
+// GroupConfigs returns the configs of a group. It is never nil. The map must not be changed.
+func (i *Image) GroupConfigs(group string) *ConfigResource {
+	if c := i.groupConfigs[group]; c != nil {
+		return c
+	}
+	return &ConfigResource{}
+}
+
+// GroupsWithConfigs returns the groups that have configs, in order.
+func (i *Image) GroupsWithConfigs() []string { return sortedKeys(i.groupConfigs) }

@@ -21,6 +21,7 @@ type Delta struct {
 	Topics        []TopicChange
 	Brokers       bool
 	BrokerConfigs bool
+	GroupConfigs  bool
 }
 
 // Machine is the replicated state machine. Image may be called from anywhere; Apply, Snapshot and Restore
@@ -98,6 +99,7 @@ func difference(from, to *Image) Delta {
 		Image:         to,
 		Brokers:       !slices.Equal(from.brokers, to.brokers),
 		BrokerConfigs: len(from.brokerConfigs)+len(to.brokerConfigs) > 0,
+		GroupConfigs:  len(from.groupConfigs)+len(to.groupConfigs) > 0,
 	}
 	from.Topics(func(old *Topic) bool {
 		if now := to.TopicByID(old.ID); now != old {

@@ -101,7 +101,7 @@ func runTranscript(t *testing.T, d *datadriven.TestData, m *Machine, c *Client, 
 		r := ResourceConfigs{Kind: TopicResource, Configs: map[string]string{}}
 		d.ScanArgs(t, "version", &r.Version)
 		if d.HasArg("topic") {
-			d.ScanArgs(t, "topic", &r.Topic)
+			d.ScanArgs(t, "topic", &r.Name)
 		} else {
 			r.Kind = BrokerResource
 			d.ScanArgs(t, "broker", &r.Broker)

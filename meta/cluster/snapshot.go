@@ -7,8 +7,8 @@ import (
 	"millrace/engine/model"
 )
 
-// snapshotVersion is the format of appendImage.
-const snapshotVersion = 1
+// snapshotVersion is the format of appendImage. Version 1 had no configs of groups.
+const snapshotVersion = 2
 
 func appendImage(dst []byte, i *Image) []byte {
 	dst = append(dst, snapshotVersion)
@@ -26,6 +26,13 @@ func appendImage(dst []byte, i *Image) []byte {
 		dst = binary.AppendUvarint(dst, c.Version)
 		dst = appendMap(dst, c.Configs)
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(i.groupConfigs)))
+	for _, group := range i.GroupsWithConfigs() {
+		c := i.groupConfigs[group]
+		dst = appendString(dst, group)
+		dst = binary.AppendUvarint(dst, c.Version)
+		dst = appendMap(dst, c.Configs)
+	}
 	dst = binary.AppendUvarint(dst, uint64(i.TopicCount()))
 	i.Topics(func(t *Topic) bool {
 		dst = appendTopic(dst, t)
@@ -36,8 +43,9 @@ func appendImage(dst []byte, i *Image) []byte {
 
 func parseImage(src []byte) (*Image, error) {
 	r := &reader{src: src}
-	if v := r.byte(); r.err == nil && v != snapshotVersion {
-		return nil, fmt.Errorf("snapshot version %d is unknown (this program knows %d)", v, snapshotVersion)
+	version := r.byte()
+	if r.err == nil && (version < 1 || version > snapshotVersion) {
+		return nil, fmt.Errorf("snapshot version %d is unknown (this program knows 1 to %d)", version, snapshotVersion)
 	}
 	t := newTransaction(emptyImage())
 	t.next.ClusterID = r.string()
@@ -53,6 +61,9 @@ func parseImage(src []byte) (*Image, error) {
 			t.next.brokerConfigs[scope] = &ConfigResource{Version: r.uvarint(), Configs: r.strings()}
 		}
 	}
+	if version >= 2 {
+		r.groupConfigs(&t.next)
+	}
 	for range r.count(len(model.TopicID{}) + 5) {
 		topic := r.topic(PartitionsMax - t.next.partitionCount)
 		if r.err != nil {
@@ -67,4 +78,16 @@ func parseImage(src []byte) (*Image, error) {
 		return nil, fmt.Errorf("snapshot is damaged: %w", err)
 	}
 	return t.commit().Image, nil
+}
+
+func (r *reader) groupConfigs(i *Image) {
+	n := r.count(3)
+	if n == 0 {
+		return
+	}
+	i.groupConfigs = make(map[string]*ConfigResource, n)
+	for range n {
+		group := r.string()
+		i.groupConfigs[group] = &ConfigResource{Version: r.uvarint(), Configs: r.strings()}
+	}
 }

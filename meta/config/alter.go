@@ -97,17 +97,23 @@ func Alter(scope Scope, current map[string]string, ops []Op) (map[string]string,
 	if len(faults) > 0 {
 		return nil, join(faults)
 	}
-	if scope == ScopeTopic {
-		return next, CheckTopicConfigs(next)
+	return next, CheckConfigs(scope, next)
+}
+
+// CheckConfigs checks the overrides of a resource, each alone and against each other.
+func CheckConfigs(scope Scope, configs map[string]string) error {
+	switch scope {
+	case ScopeTopic:
+		return CheckTopicConfigs(configs)
+	case ScopeGroup:
+		return CheckGroupConfigs(configs)
 	}
-	return next, CheckBrokerConfigs(next)
+	return CheckBrokerConfigs(configs)
 }
 
 func alterOne(scope Scope, next map[string]string, op Op) error {
-	d := TopicDefinition(op.Name)
-	if scope == ScopeBroker {
-		d = BrokerDefinition(op.Name)
-	}
+	_, known := definitions(scope)
+	d := known[op.Name]
 	switch {
 	case op.Kind == Delete:
 		// What an older program took and this one does not know must be deletable.

@@ -44,6 +44,10 @@ type Broker struct {
 	GroupSessionMax   time.Duration // group.max.session.timeout.ms
 	GroupInitialDelay time.Duration // group.initial.rebalance.delay.ms
 	GroupMembersMax   int           // group.max.size
+	Consumer          ConsumerBounds
+	ConsumersMax      int           // group.consumer.max.size
+	ConsumerAssignors []string      // group.consumer.assignors
+	ConsumerMigration string        // group.consumer.migration.policy
 	OffsetMetadataMax int           // offset.metadata.max.bytes
 	OffsetsRetention  time.Duration // offsets.retention.minutes
 	OffsetsCheck      time.Duration // offsets.retention.check.interval.ms

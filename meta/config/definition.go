@@ -32,6 +32,7 @@ type Scope uint8
 const (
 	ScopeTopic Scope = iota + 1
 	ScopeBroker
+	ScopeGroup
 )
 
 // Standing tells what a definition does here.
@@ -81,6 +82,7 @@ type Source uint8
 // The sources, nearest first.
 const (
 	SourceTopic                Source = iota + 1 // override of the topic
+	SourceGroup                                  // override of the group
 	SourceDynamicBroker                          // dynamic config of this broker
 	SourceDynamicDefaultBroker                   // dynamic config of all brokers
 	SourceStaticBroker                           // file, flag or environment of this broker
@@ -89,7 +91,7 @@ const (
 
 // String returns the words that --print-config shows.
 func (s Source) String() string {
-	names := [...]string{"", "topic", "dynamic broker", "dynamic default", "static", "default"}
+	names := [...]string{"", "topic", "group", "dynamic broker", "dynamic default", "static", "default"}
 	if int(s) >= len(names) {
 		return ""
 	}

@@ -66,6 +66,8 @@ altered while the broker runs. What has *no meaning* is accepted, so that tools 
 	writeTable(&b, BrokerDefinitions())
 	b.WriteString("\n## Configs of topics\n\n")
 	writeTable(&b, TopicDefinitions())
+	b.WriteString("\n## Configs of groups\n\nOf groups of the consumer protocol (KIP-848); set with the resource type GROUP.\n\n")
+	writeTable(&b, GroupDefinitions())
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -74,7 +76,7 @@ func writeTable(b *bytes.Buffer, definitions []*Definition) {
 	b.WriteString("| name | type | default | values | kind | meaning |\n|---|---|---|---|---|---|\n")
 	for _, d := range definitions {
 		doc := d.Doc
-		if d.Scope == ScopeTopic && len(d.Synonyms) > 0 {
+		if d.Scope != ScopeBroker && len(d.Synonyms) > 0 {
 			var names []string
 			for _, s := range d.Synonyms {
 				names = append(names, "`"+s.Name+"`")

@@ -43,7 +43,11 @@ func (r *Resolver) search(d *Definition, overrides map[string]string) []found {
 			all = append(all, found{SynonymValue{Name: definition.Name, Value: value, Source: source}, parsed})
 		}
 	}
-	add(d, 1, overrides, SourceTopic)
+	own := SourceTopic
+	if d.Scope == ScopeGroup {
+		own = SourceGroup
+	}
+	add(d, 1, overrides, own)
 	for _, place := range []struct {
 		values map[string]string
 		source Source
@@ -133,8 +137,12 @@ func compressionOf(text string) Compression {
 
 // DescribeTopic returns every config of a topic with these overrides, in the order of names.
 func (r *Resolver) DescribeTopic(overrides map[string]string) []Entry {
-	entries := make([]Entry, 0, len(TopicDefinitions()))
-	for _, d := range TopicDefinitions() {
+	return r.describe(TopicDefinitions(), overrides)
+}
+
+func (r *Resolver) describe(definitions []*Definition, overrides map[string]string) []Entry {
+	entries := make([]Entry, 0, len(definitions))
+	for _, d := range definitions {
 		all := r.search(d, overrides)
 		var synonyms []SynonymValue
 		for _, f := range all {
@@ -159,7 +167,7 @@ func (r *Resolver) DescribeTopic(overrides map[string]string) []Entry {
 
 // shown is the value as it was written, and for an older synonym the number that it comes to.
 func (d *Definition) shown(f *found) string {
-	if s := BrokerDefinition(f.Name); f.Source != SourceTopic && len(d.Synonyms) > 1 && s != nil && s.Name != d.Synonyms[0].Name {
+	if s := BrokerDefinition(f.Name); f.Source != SourceTopic && f.Source != SourceGroup && len(d.Synonyms) > 1 && s != nil && s.Name != d.Synonyms[0].Name {
 		return strconv.FormatInt(f.parsed.Number, 10)
 	}
 	return f.Value

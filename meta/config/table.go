@@ -9,18 +9,18 @@ import (
 
 // table is the one table, in the order of names.
 type table struct {
-	topic, broker             []*Definition
-	topicByName, brokerByName map[string]*Definition
+	topic, broker, group                   []*Definition
+	topicByName, brokerByName, groupByName map[string]*Definition
 }
 
 // theTable is made on first use and never changed.
 var theTable = sync.OnceValue(func() *table {
-	t := &table{topic: topicTable()}
+	t := &table{topic: topicTable(), group: groupTable()}
 	t.broker = brokerTable()
 	for _, d := range t.topic {
 		t.broker = append(t.broker, synonymDefinitions(d)...)
 	}
-	t.topicByName, t.brokerByName = index(t.topic), index(t.broker)
+	t.topicByName, t.brokerByName, t.groupByName = index(t.topic), index(t.broker), index(t.group)
 	return t
 })
 
@@ -100,6 +100,24 @@ func TopicDefinitions() []*Definition { return theTable().topic }
 // changed.
 func BrokerDefinitions() []*Definition { return theTable().broker }
 
+// GroupDefinitions returns the configs of groups in the order of their names. The slice must not be changed.
+func GroupDefinitions() []*Definition { return theTable().group }
+
+// GroupDefinition returns a group's config, nil if there is none of that name.
+func GroupDefinition(name string) *Definition { return theTable().groupByName[name] }
+
+// definitions returns those of a scope.
+func definitions(scope Scope) (list []*Definition, byName map[string]*Definition) {
+	t := theTable()
+	switch scope {
+	case ScopeTopic:
+		return t.topic, t.topicByName
+	case ScopeGroup:
+		return t.group, t.groupByName
+	}
+	return t.broker, t.brokerByName
+}
+
 // TopicDefinition returns a topic's config, nil if there is none of that name.
 func TopicDefinition(name string) *Definition { return theTable().topicByName[name] }
 
@@ -108,10 +126,7 @@ func BrokerDefinition(name string) *Definition { return theTable().brokerByName[
 
 // Nearest returns the valid name that is most like name, empty if none is.
 func Nearest(scope Scope, name string) string {
-	definitions := BrokerDefinitions()
-	if scope == ScopeTopic {
-		definitions = TopicDefinitions()
-	}
+	definitions, _ := definitions(scope)
 	name = strings.ToLower(name)
 	if len(name) > 256 {
 		return ""

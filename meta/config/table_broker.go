@@ -12,6 +12,7 @@ func brokerTable() []*Definition {
 	list = append(list, brokerTopics()...)
 	list = append(list, brokerNetwork()...)
 	list = append(list, brokerGroups()...)
+	list = append(list, brokerConsumerGroups()...)
 	list = append(list, brokerOwn()...)
 	for _, d := range list {
 		d.Scope = ScopeBroker

@@ -92,7 +92,7 @@ func TestBrokerSettingsAreThoseOfKafka(t *testing.T) {
 }
 
 func TestTableIsSound(t *testing.T) {
-	for _, list := range [][]*Definition{TopicDefinitions(), BrokerDefinitions()} {
+	for _, list := range [][]*Definition{TopicDefinitions(), BrokerDefinitions(), GroupDefinitions()} {
 		seen := map[string]bool{}
 		for _, d := range list {
 			if seen[d.Name] {

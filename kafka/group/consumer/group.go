@@ -78,6 +78,11 @@ const (
 	PhaseStable      = "Stable"
 )
 
+// Phases returns all that Phase can return.
+func Phases() []string {
+	return []string{PhaseEmpty, PhaseAssigning, PhaseReconciling, PhaseStable}
+}
+
 // Phase is the name of the group's state.
 func (g *Group) Phase() string {
 	s := g.state
