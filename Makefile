@@ -1,6 +1,6 @@
-# Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-check docs test-clients
-# clean. Go and make are all that test needs of its own; the client runs of bench/clients install what they need
-# under ~/.cache, and bench brings Apache Kafka there.
+# Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs
+# test-clients clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
+# they need under ~/.cache, and bench brings Apache Kafka there.
 
 GO         ?= go
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -19,7 +19,7 @@ UNCHECKED  := Recovery|Open
 # bench-full goes on where it ended; another OUT begins anew.
 OUT        ?= bench-results/full
 
-.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check docs test-clients clean
+.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
@@ -74,6 +74,12 @@ bench-micro:
 # Fails where the hot path is slower than in BASE by more than 15 %.
 bench-check:
 	$(GO) run ./bench/check -base '$(BASE)' -skip '$(UNCHECKED)' $(CHECKED)
+
+# What bench's load, kgo, Apache Kafka's tools and librdkafka each reach and cost the broker. What a client needs is built
+# once, outside the tree; one that cannot be had is left out.
+bench-crosscheck: build
+	-bench/clients/setup/setup.sh rdkafka_performance
+	$(GO) run ./bench/crosscheck -rdkafka "$${MILLRACE_CLIENTS_CACHE:-$$HOME/.cache/millrace-clients}/rdkafka_performance/rdkafka_performance"
 
 # docs/configuration.md and docs/protocol.md are written from the tables that the broker itself runs on.
 docs: build

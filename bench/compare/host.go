@@ -61,8 +61,8 @@ func mountOf(mountinfo, dir string) (kind, device, options string) {
 	return kind, device, options
 }
 
-// cpus divides the processors for a placement: nil is all of them.
-func cpus(placement string, all []int) (broker, load []int) {
+// CPUs divides the processors for a placement: nil is all of them.
+func CPUs(placement string, all []int) (broker, load []int) {
 	if placement == Pinned && len(all) > 1 {
 		return all[:1], all[1:]
 	}
@@ -73,8 +73,8 @@ func cpuList(cpus []int) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]")
 }
 
-// place lets the load run on the given processors, nil: all.
-func place(load, all []int) error {
+// Place lets this process, the load, run on the given processors, nil: all.
+func Place(load, all []int) error {
 	if load == nil {
 		load = all
 	}

@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if c.dir, err = os.MkdirTemp(c.Dir, "millrace-bench-"); err != nil {
 		return nil, err
 	}
-	defer place(nil, c.allowed)
+	defer Place(nil, c.allowed)
 	err = c.all(ctx)
 	if removed := os.RemoveAll(c.dir); removed != nil {
 		err = errors.Join(err, removed)
@@ -136,7 +136,7 @@ func (c *comparison) validate() error {
 func (c *comparison) plan() error {
 	c.report = &Report{Format: Format, Command: c.Command, Millrace: c.Version, Commit: c.Commit, Began: time.Now().UTC(), Plan: c.Plan, Host: HostOf(c.Dir), Starts: []Start{}}
 	if slices.Contains(c.Plan.Placements, Pinned) {
-		broker, load := cpus(Pinned, c.allowed)
+		broker, load := CPUs(Pinned, c.allowed)
 		c.report.Host.BrokerCPUs, c.report.Host.LoadCPUs = cpuList(broker), cpuList(load)
 	}
 	for _, s := range []*peer.Spec{c.A, c.B} {
@@ -214,8 +214,8 @@ func (c *comparison) start(ctx context.Context, s step) (*Start, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	broker, load := cpus(s.placement, c.allowed)
-	if err := place(load, c.allowed); err != nil {
+	broker, load := CPUs(s.placement, c.allowed)
+	if err := Place(load, c.allowed); err != nil {
 		return nil, err
 	}
 	if broker == nil {

@@ -73,7 +73,7 @@ func TestMountOf(t *testing.T) {
 func TestCPUs(t *testing.T) {
 	f := func(placement string, all []int, want string) {
 		t.Helper()
-		broker, load := cpus(placement, all)
+		broker, load := CPUs(placement, all)
 		if got := fmt.Sprint(broker, load); got != want {
 			t.Errorf("%s of %v: %s, want %s", placement, all, got, want)
 		}

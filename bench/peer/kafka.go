@@ -70,7 +70,7 @@ func Kafka(ctx context.Context, home string, settings []string, say func(string)
 	if home != "" {
 		jars, err = jarsOf(home)
 	} else {
-		jars, err = fetchedJars(ctx, say)
+		jars, err = brokerJars().fetch(ctx, say)
 	}
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds what the client runs need, once, outside the repository.
-#   setup.sh PART...    parts: python node java librdkafka gotests kcat (all without an argument)
+#   setup.sh PART...    parts: python node java librdkafka gotests kcat (all without an argument), and
+#                       rdkafka_performance, which the benchmarks' cross-check uses
 # Everything lands under $MILLRACE_CLIENTS_CACHE (~/.cache/millrace-clients); a finished part carries a
 # stamp of its pinned versions, so a second run returns at once. What comes from a registry is asked for twice before it
 # counts as not to be had. A part that is missing prints "missing PART: why" and does not fail the others; the exit status
@@ -71,6 +72,22 @@ librdkafka_() {
   echo "$version" >"$cache/librdkafka.stamp"
 }
 
+# librdkafka's own load client is an example, which the npm package leaves out and the Rust crate with its source does not.
+performance_() {
+  have cargo && have make && have gcc && have g++ || { missing rdkafka_performance "needs cargo, make, gcc and g++"; return 3; }
+  local version=4.10.0+2.12.1
+  done_ rdkafka_performance "$version" && return
+  local work; work=$(mktemp -d)
+  mkdir "$work/src" && : >"$work/src/lib.rs"
+  printf '[package]\nname = "bring"\nversion = "0.1.0"\nedition = "2021"\n[dependencies]\nrdkafka-sys = "=%s"\n' "$version" >"$work/Cargo.toml"
+  rm -rf "$cache/rdkafka_performance"; mkdir -p "$cache/rdkafka_performance"
+  (cd "$work" && twice cargo vendor --quiet >/dev/null && cd vendor/rdkafka-sys/librdkafka && chmod +x configure lds-gen.py && ./configure --disable-ssl --disable-sasl --disable-zstd --disable-curl &&
+    make -j2 -C src && make -C examples rdkafka_performance && cp examples/rdkafka_performance "$cache/rdkafka_performance/") >"$cache/rdkafka_performance.log" 2>&1 ||
+    { rm -rf "$work"; missing rdkafka_performance "build fails" "$cache/rdkafka_performance.log"; return 3; }
+  rm -rf "$work"
+  echo "$version" >"$cache/rdkafka_performance.stamp"
+}
+
 gotests_() {
   have go || { missing gotests "no go"; return 3; }
   local want; want=$(stamp "$here/../go.mod" "$here/../go.sum")
@@ -91,6 +108,7 @@ kcat_() {
 [ $# -gt 0 ] || set -- python node java librdkafka gotests kcat
 for part in "$@"; do
   case $part in
+  rdkafka_performance) locked rdkafka_performance performance_; rc=$?; [ $rc -eq 0 ] || status=3 ;;
   python | node | java | librdkafka | gotests | kcat) locked "$part" "${part}_" ; rc=$?; [ $rc -eq 0 ] || status=3 ;;
   *) echo "setup.sh: no part $part" >&2; exit 2 ;;
   esac
