@@ -142,7 +142,7 @@ func (s *Server) alteredResource(image *cluster.Image, a *alteration) (cluster.R
 	}
 	configs, err := a.compute(scope, current)
 	if err == nil && scope == config.ScopeGroup {
-		err = s.o.Config.Consumer.Check(configs)
+		err = s.o.Config.Consumer.Check(configs, s.resolver(image).Group(configs))
 	}
 	if err != nil {
 		a.refuse(codeOfConfig(err), "%v", err)

@@ -91,8 +91,9 @@ func (b ConsumerBounds) Clamp(g Group) Group {
 	}
 }
 
-// Check reports which of a group's own configs are out of bounds, and a heartbeat interval that no session lasts.
-func (b ConsumerBounds) Check(configs map[string]string) error {
+// Check reports which of a group's own configs are out of bounds, and a heartbeat interval that no session lasts;
+// effective is what they come to with the defaults.
+func (b ConsumerBounds) Check(configs map[string]string, effective Group) error {
 	var faults []error
 	check := func(name string, low, high time.Duration) {
 		value, ok := configs[name]
@@ -111,6 +112,11 @@ func (b ConsumerBounds) Check(configs map[string]string) error {
 	check("consumer.session.timeout.ms", b.SessionMin, b.SessionMax)
 	check("consumer.heartbeat.interval.ms", b.HeartbeatMin, b.HeartbeatMax)
 	check("consumer.assignment.interval.ms", b.AssignmentMin, b.AssignmentMax)
+	if len(faults) == 0 && effective.ConsumerHeartbeat >= effective.ConsumerSession {
+		faults = append(faults, &Error{Kind: KindConflict, Name: "consumer.heartbeat.interval.ms", Reason: fmt.Sprintf(
+			"%d must be below consumer.session.timeout.ms, %d, or members would be taken out between two heartbeats: set both",
+			effective.ConsumerHeartbeat.Milliseconds(), effective.ConsumerSession.Milliseconds())})
+	}
 	return join(faults)
 }
 

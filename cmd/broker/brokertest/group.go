@@ -210,6 +210,14 @@ func minimalGroups(key, version int16, topic Topic) kmsg.Request {
 		r := kmsg.NewPtrDeleteGroupsRequest()
 		r.Groups = []string{m.Group}
 		return r
+	case 68:
+		r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		r.Group, r.MemberID, r.MemberEpoch = m.Group, m.ID, 1
+		return r
+	case 69:
+		r := kmsg.NewPtrConsumerGroupDescribeRequest()
+		r.Groups = []string{m.Group}
+		return r
 	}
 	r := kmsg.NewPtrOffsetDeleteRequest()
 	r.Group = m.Group

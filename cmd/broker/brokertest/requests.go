@@ -6,7 +6,7 @@ import (
 
 // Keys returns the APIs that Minimal can fill with content.
 func Keys() []int16 {
-	return []int16{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 44, 47, 60, 61, 74, 75}
+	return []int16{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 44, 47, 60, 61, 68, 69, 74, 75}
 }
 
 // Minimal returns a small valid request of the given API and version that asks about partition 0 of topic,
@@ -23,7 +23,7 @@ func Minimal(key, version int16, topic Topic) kmsg.Request {
 		req = ListOffsetsRequest(topic, 0, -1)
 	case 3:
 		req = MetadataRequest(topic.Name)
-	case 8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47:
+	case 8, 9, 10, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69:
 		req = minimalGroups(key, version, topic)
 	case 18:
 		r := kmsg.NewPtrApiVersionsRequest()

@@ -25,13 +25,16 @@ func (g *Group) JoinGroup(now time.Time, client Client, req *kmsg.JoinGroupReque
 	if id == "" {
 		id = g.opts.NewID()
 	}
-	e, err := g.checkJoin(req, id, instance)
-	if err != nil {
+	if err := g.checkJoin(req, id, instance); err != nil {
 		return resp, Outcome{}, err
 	}
 	if req.MemberID == "" && instance == "" && req.Version >= 4 {
 		resp.MemberID = id
 		return resp, Outcome{}, refuse(kerr.MemberIDRequired, "The group member needs to have a valid member id before actually entering a consumer group.")
+	}
+	e, err := g.checkMetadata(req, id)
+	if err != nil {
+		return resp, Outcome{}, err
 	}
 	m, replaced, err := g.classicMemberFor(req, id, instance, len(e.owned) > 0)
 	if err != nil {
@@ -67,16 +70,25 @@ func (g *Group) JoinGroup(now time.Time, client Client, req *kmsg.JoinGroupReque
 }
 
 // checkJoin refuses a join that this group cannot take.
-func (g *Group) checkJoin(req *kmsg.JoinGroupRequest, id, instance string) (embedded, error) {
+func (g *Group) checkJoin(req *kmsg.JoinGroupRequest, id, instance string) error {
 	if g.opts.Config.Policy == Disabled {
-		return embedded{}, refuse(kerr.InconsistentGroupProtocol, "Cannot join the consumer group %s with the classic protocol because the group migration is disabled.", g.id)
+		return refuse(kerr.InconsistentGroupProtocol, "Cannot join the consumer group %s with the classic protocol because the group migration is disabled.", g.id)
 	}
 	if err := g.checkRoom(req.MemberID, instance); err != nil {
-		return embedded{}, err
+		return err
+	}
+	if len(id) > stringBytesMax || len(instance) > stringBytesMax {
+		return refuse(kerr.InvalidRequest, "An id has more than %d bytes.", stringBytesMax)
 	}
 	if !g.supports(req.ProtocolType, req.Protocols) {
-		return embedded{}, refuse(kerr.InconsistentGroupProtocol, "Member %s's protocols are not supported.", id)
+		return refuse(kerr.InconsistentGroupProtocol, "Member %s's protocols are not supported.", id)
 	}
+	return nil
+}
+
+// checkMetadata reads what a join says with each of its protocols, and returns that of the first: which of them
+// counts is known only when the group becomes a classic one.
+func (g *Group) checkMetadata(req *kmsg.JoinGroupRequest, id string) (embedded, error) {
 	size := 0
 	for _, p := range req.Protocols {
 		size += len(p.Name) + len(p.Metadata)
@@ -84,10 +96,6 @@ func (g *Group) checkJoin(req *kmsg.JoinGroupRequest, id, instance string) (embe
 	if size > metadataBytesMax || len(req.Protocols) > topicNamesMax {
 		return embedded{}, refuse(kerr.UnknownServerError, "The metadata of the protocols has %d bytes, %d are allowed.", size, metadataBytesMax)
 	}
-	if len(id) > stringBytesMax || len(instance) > stringBytesMax {
-		return embedded{}, refuse(kerr.InvalidRequest, "An id has more than %d bytes.", stringBytesMax)
-	}
-	// Each protocol must be readable: which of them counts is known only when the group becomes a classic one.
 	var first embedded
 	for i, p := range req.Protocols {
 		e, err := parseMetadata(p.Metadata)
