@@ -77,7 +77,8 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 			x, err = nil, fmt.Errorf("open index store %s: %v", dir, r)
 		}
 	}()
-	x.db, err = pebble.Open(dir, &pebble.Options{
+	gate := newCompactionGate()
+	options := &pebble.Options{
 		FS:                          x.fence,
 		Cache:                       cache,
 		MemTableSize:                memTableBytes,
@@ -89,10 +90,12 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 		Logger:                      indexLogger{o.Logger},
 		EventListener:               &pebble.EventListener{DataCorruption: x.corrupt(o)},
 		DisableTableStats:           true,
-	})
-	if err != nil {
+	}
+	options.Experimental.CompactionScheduler = gate
+	if x.db, err = pebble.Open(dir, options); err != nil {
 		return nil, fmt.Errorf("open index store %s: %w", dir, err)
 	}
+	gate.unlock()
 	if p := x.failure.Load(); p != nil {
 		x.db.Close()
 		return nil, *p

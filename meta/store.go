@@ -69,6 +69,8 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 			failed(fmt.Errorf("%w: %s: %w", ErrDamaged, info.Path, info.Details))
 		}},
 	}
+	gate := newCompactionGate()
+	options.Experimental.CompactionScheduler = gate
 	s := &store{lock: lock, metrics: metrics}
 	err = guard(func() (err error) {
 		if err = markFormat(fs, o.Dir); err == nil {
@@ -79,6 +81,7 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), lock.Close())
 	}
+	gate.unlock()
 	return s, nil
 }
 

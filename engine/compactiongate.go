@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// compactionGate has Pebble compact one thing at a time, and nothing before its Open has returned: an Open that
+// fails, as on a disk that fails, closes what a compaction that a flush of the replayed log began is still using,
+// and the process ends in a panic of that goroutine (Pebble 2.1.7). Its own scheduler also leaves a goroutine
+// behind then.
+type compactionGate struct {
+	db pebble.DBForCompaction // set before all other calls
+
+	mu       sync.Mutex
+	idle     *sync.Cond // granting came to an end
+	open     bool
+	gone     bool
+	busy     bool // a compaction runs, or is about to
+	granting bool // the DB is being asked
+	missed   bool // somebody wanted to meanwhile
+}
+
+func newCompactionGate() *compactionGate {
+	g := &compactionGate{}
+	g.idle = sync.NewCond(&g.mu)
+	return g
+}
+
+// unlock lets compactions begin. Open calls it when it has succeeded.
+func (g *compactionGate) unlock() {
+	g.mu.Lock()
+	g.open = true
+	g.mu.Unlock()
+	g.grant()
+}
+
+// Register implements pebble.CompactionScheduler.
+func (g *compactionGate) Register(_ int, db pebble.DBForCompaction) { g.db = db }
+
+// Unregister implements pebble.CompactionScheduler.
+func (g *compactionGate) Unregister() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gone = true
+	for g.granting {
+		g.idle.Wait()
+	}
+}
+
+// TrySchedule implements pebble.CompactionScheduler. What is refused waits in the DB for a grant.
+func (g *compactionGate) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.open || g.gone || g.busy {
+		g.missed = true
+		return false, nil
+	}
+	g.busy = true
+	return true, g
+}
+
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. One is allowed, whatever happens.
+func (g *compactionGate) UpdateGetAllowedWithoutPermission() {}
+
+// Started implements pebble.CompactionGrantHandle.
+func (g *compactionGate) Started() {}
+
+// MeasureCPU implements pebble.CompactionGrantHandle.
+func (g *compactionGate) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats implements pebble.CompactionGrantHandle.
+func (g *compactionGate) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+
+// Done implements pebble.CompactionGrantHandle.
+func (g *compactionGate) Done() {
+	g.mu.Lock()
+	g.busy = false
+	g.missed = true
+	g.mu.Unlock()
+	g.grant()
+}
+
+// grant lets the DB run what it waits for. The DB is asked without the lock, which it takes before its own.
+func (g *compactionGate) grant() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.granting {
+		return // who asks looks again
+	}
+	for again := true; again && g.open && !g.gone && !g.busy; again = g.missed {
+		g.granting, g.busy, g.missed = true, true, false
+		g.mu.Unlock()
+		accepted := false
+		if waiting, _ := g.db.GetWaitingCompaction(); waiting {
+			accepted = g.db.Schedule(g)
+		}
+		g.mu.Lock()
+		g.granting = false
+		if !accepted {
+			g.busy = false
+		}
+	}
+	g.idle.Broadcast()
+}
