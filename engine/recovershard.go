@@ -165,6 +165,9 @@ func (r *shardRecovery) adopt(number uint64, path string) (*segment, error) {
 	if err == nil && (header.Shard != sh.id || header.Number != number) {
 		err = fmt.Errorf("%w: header is of shard %s segment %d", ErrCorrupt, header.Shard, header.Number)
 	}
+	if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, model.ErrVersion) {
+		return nil, err // the disk did not give it: that says nothing of what is in it
+	}
 	if err != nil {
 		if size <= segmentHeaderSize {
 			// Its making was cut short by a crash; nothing was in it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,6 +17,8 @@ import (
 
 // recover finds every shard of the data directory.
 func (s *Store) recover(ctx context.Context) error {
+	_, err := s.opts.IndexFS.Stat(filepath.Join(s.opts.Dir, indexDirName))
+	first := errors.Is(err, fs.ErrNotExist)
 	x, fresh, err := openIndexStore(&s.opts, func(err error) { s.fail(err) })
 	if err != nil {
 		return err
@@ -34,10 +37,9 @@ func (s *Store) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if fresh || (len(dirs) == 0 && len(catalogue) == 0) {
-		// Nothing was ever written, or nothing is known: only the former is as good as a clean stop.
-		s.clean = len(dirs) == 0 && !fresh
-	}
+	// Where nothing was ever written that is as good as a clean stop. That there are no shards does not tell: a
+	// power cut may have taken the only ones, with records that were read.
+	s.clean = s.clean || first && !fresh && len(dirs) == 0
 	for id := range catalogue {
 		if _, ok := dirs[id]; !ok {
 			s.missingShard(id, catalogue[id])
@@ -49,11 +51,13 @@ func (s *Store) recover(ctx context.Context) error {
 // replaceIndexStore sets an index store aside that opened but cannot be read.
 func (s *Store) replaceIndexStore(cause error) (map[model.ShardID]*known, error) {
 	s.index.close()
-	aside := fmt.Sprintf("%s.damaged-%d", s.index.dir, s.opts.Now().UnixMilli())
-	s.log.Error("index store cannot be read: set aside and made again from the segments", "dir", s.index.dir,
+	dir := s.index.dir
+	s.index = nil // or Open closes it again where what follows fails
+	aside := fmt.Sprintf("%s.damaged-%d", dir, s.opts.Now().UnixMilli())
+	s.log.Error("index store cannot be read: set aside and made again from the segments", "dir", dir,
 		"aside", aside, "err", cause)
-	if err := s.opts.IndexFS.Rename(s.index.dir, aside); err != nil {
-		return nil, fmt.Errorf("set index store %s aside: %w", s.index.dir, err)
+	if err := s.opts.IndexFS.Rename(dir, aside); err != nil {
+		return nil, fmt.Errorf("set index store %s aside: %w", dir, err)
 	}
 	x, _, err := openIndexStore(&s.opts, func(err error) { s.fail(err) })
 	if err != nil {

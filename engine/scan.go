@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"millrace/diskio"
@@ -26,6 +27,8 @@ type appendScan struct {
 	yield  int64 // where to return to the caller, which may report progress
 	done   bool
 	bad    error // why it stopped, nil at the end of the file or at the limit
+	// unreadable: the disk did not give the bytes, or a newer program wrote them. What follows is not known.
+	unreadable bool
 }
 
 // scanWindow is how far a scan goes between two looks at the caller.
@@ -66,9 +69,16 @@ func (s *appendScan) step() {
 	}
 	if err != nil {
 		s.bad, s.done = err, true
+		s.unreadable = s.unreadable || isNewer(err)
 		return
 	}
 	s.position += int64(n)
+}
+
+// isNewer tells what a newer program wrote from damage: its checksum is right.
+func isNewer(err error) bool {
+	return errors.Is(err, model.ErrVersion) || errors.Is(err, model.ErrKind) || errors.Is(err, model.ErrFlags) ||
+		errors.Is(err, model.ErrBodyCodec)
 }
 
 // take notes a verified append.
@@ -90,6 +100,7 @@ func (s *appendScan) load(end int64) error {
 	from := max(s.position, s.loaded)
 	to := min(max(end, from+loadWindow), s.size)
 	if err := s.mapping.Load(from, to); err != nil {
+		s.unreadable = true
 		return fmt.Errorf("load at %d: %w", from, err)
 	}
 	s.loaded = to
@@ -123,9 +134,13 @@ func (sh *Shard) scanSegment(ctx context.Context, s *segment, from, next, limit 
 		start := scan.position
 		scan.yield = start + scanWindow
 		if err := diskio.Guard(scan); err != nil {
-			scan.bad, scan.done = err, true
+			scan.bad, scan.done, scan.unreadable = err, true, true
 		}
 		sh.store.progress.scanned(scan.position - start)
+	}
+	if scan.unreadable {
+		// No end of the log: a later start, another disk or a newer program may read it.
+		return nil, fmt.Errorf("read segment %s at %d: %w: %w", s.path, scan.position, ErrStorage, scan.bad)
 	}
 	s.recorded.Store(false) // what is on record of it may be older than a cut
 	s.published.Store(scan.position)
