@@ -62,6 +62,9 @@ type Broker struct {
 	shards  *shardKeeper
 	kafka   *kafka.Server
 	net     *netio.Server
+
+	// simulate, where a test sets it, puts both stores on a simulated disk.
+	simulate func(*engine.Options, *meta.Options)
 }
 
 // Open starts a broker and returns when clients can connect, or why they never will. It blocks for the
@@ -145,20 +148,25 @@ func unwritable(dir string, err error) error {
 
 // openStores opens engine and Raft group at once: each waits for syncs of its own.
 func (b *Broker) openStores(ctx context.Context) error {
+	metaOptions := meta.Options{
+		Dir: filepath.Join(b.config.DataDir, metaName), NodeID: b.config.NodeID, Sync: b.config.MetaFsync,
+		Machines: map[uint8]meta.Machine{clusterMachine: b.machine, groupMachine: b.groups}, Logger: b.log,
+	}
+	engineOptions := engine.Options{
+		Dir: b.config.DataDir, FS: b.fs, Pool: b.pool, Logger: b.log,
+		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
+	}
+	if b.simulate != nil {
+		b.simulate(&engineOptions, &metaOptions)
+	}
 	opened := make(chan error, 1)
 	go func() {
 		var err error
-		b.meta, err = meta.Open(ctx, meta.Options{
-			Dir: filepath.Join(b.config.DataDir, metaName), NodeID: b.config.NodeID, Sync: b.config.MetaFsync,
-			Machines: map[uint8]meta.Machine{clusterMachine: b.machine, groupMachine: b.groups}, Logger: b.log,
-		})
+		b.meta, err = meta.Open(ctx, metaOptions)
 		opened <- err
 	}()
 	var err error
-	b.store, err = engine.Open(ctx, engine.Options{
-		Dir: b.config.DataDir, FS: b.fs, Pool: b.pool, Logger: b.log,
-		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
-	})
+	b.store, err = engine.Open(ctx, engineOptions)
 	metaErr := <-opened
 	if errors.Is(metaErr, meta.ErrIdentity) {
 		metaErr = fmt.Errorf("%w; or start with another --data-dir", metaErr)
