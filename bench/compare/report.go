@@ -106,6 +106,9 @@ func Read(file string) (*Report, error) {
 	if r.Format != Format {
 		return nil, fmt.Errorf("%s is of format %d, not %d", file, r.Format, Format)
 	}
+	if len(r.Brokers) != 2 || len(r.Plan.Placements) == 0 {
+		return nil, fmt.Errorf("%s is no comparison of two brokers", file)
+	}
 	return r, nil
 }
 

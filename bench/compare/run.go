@@ -199,6 +199,9 @@ func (c *comparison) save() error {
 	if err := r.write(filepath.Join(c.Out, ReportFile)); err != nil {
 		return err
 	}
+	if err := replace(filepath.Join(c.Out, ChartFile), r.Chart()); err != nil {
+		return err
+	}
 	return r.WritePage(filepath.Join(c.Out, PageFile))
 }
 

@@ -23,9 +23,9 @@ func (a *App) benchCommand() *cobra.Command {
 		Long: `Measure a broker of any make that speaks the Kafka protocol: throughput, latency, and what the broker's process
 uses for it. docs/benchmarking.md tells the method and its pitfalls.`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return usagef("name what to do: list, run or compare") },
+		RunE: func(*cobra.Command, []string) error { return usagef("name what to do: list, run, compare or chart") },
 	}
-	cmd.AddCommand(a.benchListCommand(), a.benchRunCommand(), a.benchCompareCommand())
+	cmd.AddCommand(a.benchListCommand(), a.benchRunCommand(), a.benchCompareCommand(), a.benchChartCommand())
 	return cmd
 }
 

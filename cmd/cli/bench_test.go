@@ -25,7 +25,7 @@ func TestBenchUsage(t *testing.T) {
 			t.Errorf("%q: code %d, out %q, err %q; want %q", args, code, out, errOut, want)
 		}
 	}
-	f("name what to do: list, run or compare")
+	f("name what to do: list, run, compare or chart")
 	f("name one workload", "run")
 	f(`no workload "P99"`, "run", "P99")
 	f(`--bytes: "many" is not a number of bytes`, "run", "P1", "--bytes", "many")

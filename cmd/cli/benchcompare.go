@@ -56,7 +56,8 @@ from its published jars (needs Java 17 and Maven; they are kept in the user's ca
   millrace    this program once more: what differs then is noise
   ./BINARY    another millrace
 
-The output directory gets compare.json and compare.html, a page with charts that needs nothing else. A comparison
+The output directory gets compare.json, compare.html, a page with charts that needs nothing else, and compare.svg, a
+small chart of throughput and processor time. A comparison
 that was interrupted goes on with the same command and --resume.`,
 		Example: `  millrace bench compare --workloads P1,P3,L1,F1 --rounds 3 --bytes 1GB
   millrace bench compare --against 127.0.0.1:9092 --against-pid $(pidof redpanda) --unpinned
@@ -273,7 +274,7 @@ func (a *App) printCompare(r *compare.Report, out string) error {
 	for _, n := range r.Notes {
 		lines = append(lines, "note: "+n)
 	}
-	lines = append(lines, "wrote "+filepath.Join(out, compare.ReportFile)+" and "+filepath.Join(out, compare.PageFile))
+	lines = append(lines, "wrote "+filepath.Join(out, compare.ReportFile)+", "+compare.PageFile+" and "+compare.ChartFile)
 	_, err = fmt.Fprintln(a.Out, strings.Join(lines, "\n"))
 	return err
 }

@@ -105,7 +105,7 @@ func TestBenchCompare(t *testing.T) {
 			t.Errorf("no row %q in %v", want, seen)
 		}
 	}
-	if got := names(t, out); !slices.Equal(got, []string{compare.PageFile, compare.ReportFile}) {
+	if got := names(t, out); !slices.Equal(got, []string{compare.PageFile, compare.ReportFile, compare.ChartFile}) {
 		t.Errorf("left: %v", got)
 	}
 	if code, _, stderr = do(plan...); code != 2 || !strings.Contains(stderr, "--resume") {
@@ -211,4 +211,33 @@ func TestBenchCompareEnds(t *testing.T) {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
+}
+
+// TestBenchChart draws from a report, and says what is none.
+func TestBenchChart(t *testing.T) {
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "compare.json"), filepath.Join(dir, "x.svg")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := func(want int, say string, args ...string) {
+		t.Helper()
+		if code, stdout, errOut := run(t, "", append([]string{"bench", "chart"}, args...)...); code != want || !strings.Contains(stdout+errOut, say) {
+			t.Errorf("%q: code %d, %s%s; want %d, %q", args, code, stdout, errOut, want, say)
+		}
+	}
+	f(2, "name the JSON of one comparison")
+	f(1, "no such file", file)
+	write(`{"format": 1}`)
+	f(1, "is no comparison of two brokers", file)
+	write(`{"format": 1, "plan": {"placements": ["pinned"], "rounds": 3}, "brokers": [{"name": "one"}, {"name": "two"}],
+		"rows": [{"workload": "P1", "placement": "pinned", "metric": "throughput", "unit": "MB/s", "median_a": 2, "median_b": 1, "ratio": 2, "ratio_low": 1, "ratio_high": 3}]}`)
+	f(0, "2 (1-3)", file)
+	f(0, "", file, "--out", out)
+	if raw, err := os.ReadFile(out); err != nil || !strings.HasPrefix(string(raw), "<svg") {
+		t.Errorf("%s %v", raw, err)
+	}
 }
