@@ -56,7 +56,7 @@ serve 1
 "$bin/matrix" run -broker millrace -addr localhost:9092 -with "${WITH:-}" -suites kafka-go,scripts -out "$bin/one.json" "$@"
 stop
 serve 4
-"$bin/matrix" run -broker millrace -addr localhost:9092 -with "${WITH:-}" -suites kgo,librdkafka,idempotent -out "$bin/four.json" "$@"
+"$bin/matrix" run -broker millrace -addr localhost:9092 -with "${WITH:-}" -suites kgo,librdkafka,idempotent,consumer -out "$bin/four.json" "$@"
 stop
 if [ $# -eq 0 ]; then # a part of the tests does not make the table
   "$bin/matrix" join "$bin/four.json" "$bin/one.json" >results/millrace.json

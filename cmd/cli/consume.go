@@ -19,6 +19,7 @@ import (
 // consumeFlags are the options of consume.
 type consumeFlags struct {
 	client       clientFlags
+	group        groupFlags
 	format       string
 	from         string
 	count        int64
@@ -39,6 +40,9 @@ at the start, or with --follow for ever. With --format lines a line is a value, 
 separator and value; a null key is empty. With --format json a line is an object with all of the record; bytes
 that are not UTF-8 stand in base64 in key_base64, value_base64.
 
+With --group the records are those of the partitions that the group gives this member: it begins where the group has
+committed, or else where --from says, and commits what it has printed. Without --follow it ends when what it owns is read.
+
 --from says where to begin in each partition:
   start             the oldest record (the default)
   end               what comes after now
@@ -47,13 +51,15 @@ that are not UTF-8 stand in base64 in key_base64, value_base64.
   time:T            the first record at or after T: milliseconds since 1970 or RFC 3339`,
 		Example: `  millrace consume greetings
   millrace consume orders --from time:2026-01-31T12:00:00Z --format json --count 10
-  millrace consume orders --follow --from end`,
+  millrace consume orders --follow --from end
+  millrace consume orders --group billing --follow`,
 		Args: oneTopic,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.consume(cmd.Context(), args[0], &f)
 		},
 	}
 	f.client.add(cmd)
+	f.group.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.format, "format", "f", "lines", "lines or json")
 	flags.StringVarP(&f.from, "from", "o", "start", "start, end, an offset, -N before the end, or time:T")
@@ -120,7 +126,11 @@ func (f *consumeFlags) check() (start, error) {
 			return start{}, usagef("--partition %d must be 0 or more", p)
 		}
 	}
-	return parseStart(f.from)
+	from, err := parseStart(f.from)
+	if err != nil {
+		return from, err
+	}
+	return from, f.group.check(f, from)
 }
 
 func (a *App) consume(parent context.Context, topic string, f *consumeFlags) error {
@@ -128,14 +138,16 @@ func (a *App) consume(parent context.Context, topic string, f *consumeFlags) err
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(parent)
-	defer stop()
-	opts := []kgo.Opt{kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors(), kgo.FetchMaxWait(500 * time.Millisecond),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset())}
+	opts := []kgo.Opt{kgo.KeepControlRecords(), kgo.KeepRetryableFetchErrors(), kgo.FetchMaxWait(500 * time.Millisecond)}
 	if f.committed {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	}
-	client, err := f.client.client(ctx, opts...)
+	if f.group.id != "" {
+		return a.consumeInGroup(parent, topic, f, from, opts)
+	}
+	ctx, stop := interruptible(parent)
+	defer stop()
+	client, err := f.client.client(ctx, append(opts, kgo.ConsumeResetOffset(kgo.NoResetOffset()))...)
 	if err != nil {
 		return err
 	}
@@ -144,12 +156,7 @@ func (a *App) consume(parent context.Context, topic string, f *consumeFlags) err
 	if err != nil {
 		return err
 	}
-	c := &consumption{topic: topic, client: client, ends: ends, follow: f.follow, left: f.count,
-		patience: newPatience(topic, f.client.timeout, starts), out: bufio.NewWriterSize(a.Out, 1<<16)}
-	c.write = c.writeLine(f.keySeparator)
-	if f.format == "json" {
-		c.write = c.writeJSON()
-	}
+	c := a.newConsumption(topic, client, f, starts, ends)
 	assigned := map[int32]kgo.Offset{}
 	for p, at := range starts {
 		if !f.follow && at >= ends[p] {
@@ -162,9 +169,24 @@ func (a *App) consume(parent context.Context, topic string, f *consumeFlags) err
 		return nil
 	}
 	client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: assigned})
+	return a.print(ctx, c, f)
+}
+
+func (a *App) newConsumption(topic string, client *kgo.Client, f *consumeFlags, starts, ends map[int32]int64) *consumption {
+	c := &consumption{topic: topic, client: client, ends: ends, follow: f.follow, left: f.count,
+		patience: newPatience(topic, f.client.timeout, starts), out: bufio.NewWriterSize(a.Out, 1<<16)}
+	c.write = c.writeLine(f.keySeparator)
+	if f.format == "json" {
+		c.write = c.writeJSON()
+	}
+	return c
+}
+
+// print runs c to its end.
+func (a *App) print(ctx context.Context, c *consumption, f *consumeFlags) error {
 	// Records that run over the screen are their own progress.
 	c.progress = startProgress(a.Err, "consumed", a.Terminal && !a.OutTerminal && !f.quiet)
-	err = c.run(ctx)
+	err := c.run(ctx)
 	if flushErr := c.out.Flush(); err == nil {
 		err = flushErr
 	}
@@ -244,6 +266,7 @@ func (s start) resolve(low, high int64, timed kadm.ListedOffset) int64 {
 type consumption struct {
 	topic    string
 	client   *kgo.Client
+	member   *membership     // nil: without a group
 	ends     map[int32]int64 // partitions that are not read to their end yet
 	follow   bool
 	left     int64 // records still wanted; 0 at the start: all
@@ -254,7 +277,11 @@ type consumption struct {
 }
 
 func (c *consumption) run(ctx context.Context) error {
+	started := true
 	for {
+		if c.member != nil {
+			c.client.AllowRebalance()
+		}
 		poll, cancel := context.WithTimeout(ctx, pollInterval)
 		began := time.Now()
 		fetches := c.client.PollFetches(poll)
@@ -266,6 +293,12 @@ func (c *consumption) run(ctx context.Context) error {
 			}
 			return errors.New("interrupted before the end")
 		}
+		if c.member != nil {
+			var err error
+			if started, err = c.member.join(c); err != nil {
+				return err
+			}
+		}
 		for iter := fetches.RecordIter(); !iter.Done(); {
 			done, err := c.take(iter.Next())
 			if err != nil || done {
@@ -276,7 +309,12 @@ func (c *consumption) run(ctx context.Context) error {
 		if err := c.out.Flush(); err != nil {
 			return err
 		}
-		if !c.follow && len(c.ends) == 0 {
+		if c.member != nil {
+			if err := c.member.commit(ctx, c.client); err != nil {
+				return err
+			}
+		}
+		if !c.follow && started && len(c.ends) == 0 {
 			return nil
 		}
 		if err := c.fault(fetches); err != nil {
@@ -314,6 +352,9 @@ func (c *consumption) take(r *kgo.Record) (done bool, err error) {
 		return true, err
 	}
 	c.progress.add(len(r.Key) + len(r.Value))
+	if c.member != nil {
+		c.member.printed[r.Partition] = r
+	}
 	if c.left > 0 {
 		c.left--
 		return c.left == 0, nil

@@ -12,10 +12,10 @@ import (
 )
 
 // inGroup reads a topic in a group until it has had so many records, and commits them.
-func inGroup(t *testing.T, address, topic, group string, records int) *kgo.Client {
+func inGroup(t *testing.T, address, topic, group string, records int, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ClientID("reader"),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(address), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.ClientID("reader"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,6 +34,13 @@ func inGroup(t *testing.T, address, topic, group string, records int) *kgo.Clien
 }
 
 func TestGroupCommands(t *testing.T) {
+	t.Run("classic", func(t *testing.T) { testGroupCommands(t, "classic") })
+	t.Run("consumer", func(t *testing.T) {
+		testGroupCommands(t, "consumer", kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	})
+}
+
+func testGroupCommands(t *testing.T, protocol string, opts ...kgo.Opt) {
 	b := serve(t, t.TempDir(), "--set", "group.initial.rebalance.delay.ms=0")
 	defer b.end(syscall.SIGTERM)
 	f := func(wantCode int, wants string, args ...string) string {
@@ -50,10 +57,10 @@ func TestGroupCommands(t *testing.T) {
 	if code, _, errOut := run(t, "one\ntwo\nthree\n", "produce", "orders", "--broker", b.address); code != 0 {
 		t.Fatal(errOut)
 	}
-	member := inGroup(t, b.address, "orders", "billing", 3)
+	member := inGroup(t, b.address, "orders", "billing", 3, opts...)
 	var listed []map[string]string
 	if err := json.Unmarshal([]byte(f(0, "billing", "group", "list", "--json")), &listed); err != nil || len(listed) != 1 ||
-		listed[0]["state"] != "Stable" || !strings.EqualFold(listed[0]["type"], "classic") || listed[0]["protocol"] != "consumer" {
+		listed[0]["state"] != "Stable" || !strings.EqualFold(listed[0]["type"], protocol) || listed[0]["protocol"] != "consumer" {
 		t.Errorf("%v, %v", listed, err)
 	}
 	if out := f(0, "", "group", "list", "--state", "Empty", "--json"); strings.TrimSpace(out) != "[]" {

@@ -118,7 +118,7 @@ func abilities(addr string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := map[int16]string{11: "groups", 24: "transactions", 43: "elections", 45: "reassignments", 49: "quotas", 51: "scram"}
+	of := map[int16]string{11: "groups", 24: "transactions", 43: "elections", 45: "reassignments", 49: "quotas", 51: "scram", 68: "consumer groups"}
 	var have []string
 	for key, ability := range of {
 		for _, broker := range versions {

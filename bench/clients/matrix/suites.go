@@ -38,8 +38,9 @@ func suites(dir, addr string) []suite {
 	return []suite{
 		{"kgo", func() []test { return kgoTests(numeric) }},
 		{"kafka-go", func() []test { return kafkaGoTests(addr) }},
-		{"librdkafka", func() []test { return librdkafkaTests(numeric, false) }},
-		{"idempotent", func() []test { return librdkafkaTests(numeric, true) }},
+		{"librdkafka", func() []test { return librdkafkaTests(numeric, "classic", false) }},
+		{"idempotent", func() []test { return librdkafkaTests(numeric, "classic", true) }},
+		{"consumer", func() []test { return librdkafkaTests(numeric, "consumer", false) }},
 		{"scripts", func() []test { return scriptTests(dir, numeric) }},
 	}
 }
@@ -113,7 +114,7 @@ func kgoTests(addr string) []test {
 		PauseIssue489 PauseIssueOct2023 Client_Produce Client_ProduceLargeMessages IssueFetchLargerThanBrokerMaxReadBytes
 		IssueProduceBrokerTooOldFailsRecords IssueProduceSyncManualPartitionNegativeDoesNotPanic ConsumeMaxDecompressBatchBytes`)
 	// Two of these are here for what comes with groups: ConsumeRegex wants the topic __consumer_offsets, Issue1034 a coordinator.
-	groups := strings.Fields(`ConsumeRegex Issue1034 Issue523 GroupSimple HookPollStart UnknownGroupOffsetFetchPinned GroupETL 848RegexBrokerResolves`)
+	groups := strings.Fields(`ConsumeRegex Issue1034 Issue523 GroupSimple HookPollStart UnknownGroupOffsetFetchPinned GroupETL`)
 	binary := filepath.Join(e2e.Cache(), "gotests", "kgo.test")
 	listed, _ := exec.Command(binary, "-test.list", ".").Output()
 	var names []string
@@ -129,6 +130,7 @@ func kgoTests(addr string) []test {
 	}
 	add(plain, "")
 	add(groups, "groups")
+	add([]string{"848RegexBrokerResolves"}, "consumer groups")
 	add([]string{"TxnEtl"}, "transactions")
 	dir, err := moduleDir("github.com/twmb/franz-go/pkg/kgo")
 	if err != nil {
@@ -179,8 +181,9 @@ func kafkaGoTests(addr string) []test {
 	return goTests(binary, dir, []string{"KAFKA_SKIP_NETTEST=1", "KAFKA_VERSION=4.0.0"}, 120*time.Second, names, needs)
 }
 
-// librdkafkaTests runs the numbers that make sense against one broker; idempotent makes every producer so.
-func librdkafkaTests(addr string, idempotent bool) []test {
+// librdkafkaTests runs the numbers that make sense against one broker, with a group protocol; idempotent makes every
+// producer so.
+func librdkafkaTests(addr, protocol string, idempotent bool) []test {
 	plain := strings.Fields("0001 0003 0005 0008 0012 0013 0015 0017 0031 0034 0036 0041 0044 0048 0054 0070 0073")
 	groups := strings.Fields("0018 0019 0022 0029 0030 0040 0061 0090 0102")
 	dir := filepath.Join(e2e.Cache(), "librdkafka", "tests")
@@ -198,7 +201,7 @@ func librdkafkaTests(addr string, idempotent bool) []test {
 			if idempotent {
 				args = append(args, "-P")
 			}
-			env := []string{"TESTS=" + number, "TEST_KAFKA_VERSION=4.3.0", "TEST_LEVEL=2", "LD_LIBRARY_PATH=../src:../src-cpp"}
+			env := []string{"TESTS=" + number, "TEST_KAFKA_VERSION=4.3.0", "TEST_LEVEL=2", "TEST_CONSUMER_GROUP_PROTOCOL=" + protocol, "LD_LIBRARY_PATH=../src:../src-cpp"}
 			out, err := process(240*time.Second, dir, env, "./test-runner", args...)
 			switch {
 			case err != nil:
@@ -212,8 +215,12 @@ func librdkafkaTests(addr string, idempotent bool) []test {
 	for _, number := range plain {
 		add(number, "")
 	}
+	need := "groups"
+	if protocol == "consumer" {
+		need = "consumer groups"
+	}
 	for _, number := range groups {
-		add(number, "groups")
+		add(number, need)
 	}
 	for _, number := range strings.Fields("0103 0129") {
 		add(number, "transactions")

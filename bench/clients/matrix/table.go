@@ -33,6 +33,7 @@ replication factor 1 and group.initial.rebalance.delay.ms=0, without SASL and au
 | kafka-go | segmentio/kafka-go's own tests (Go), which speak old versions |
 | librdkafka | librdkafka's own tests (C), the numbers that make sense against one broker |
 | idempotent | the same, every producer idempotent |
+| consumer | the same, every group of the consumer protocol (KIP-848) |
 | scripts | bench/clients/scripts: kafkajs, confluent-kafka, kafka-python, aiokafka, kcat 1.7.1 (librdkafka 2.0.2) and Apache Kafka's command-line tools, each checking values, headers, timestamps and offsets |
 
 `
