@@ -14,13 +14,14 @@ type known struct {
 	checkpoint *checkpointValue
 	segments   []segmentMeta // by number
 	producers  []producerState
+	cleaned    cleanedValue
 	damaged    bool // some of it could not be read: everything is found again from the segments
 }
 
 // loadCatalogue reads what the index store says of all shards. Values that cannot be read cost their shard a
 // full scan, not the start.
 func (s *Store) loadCatalogue() (map[model.ShardID]*known, error) {
-	return s.index.catalogue(keyStart, keyCheckpoint, keySegment, keyProducer)
+	return s.index.catalogue(keyStart, keyCheckpoint, keySegment, keyProducer, keyCleaned)
 }
 
 // catalogue reads the keys of some kinds.
@@ -77,13 +78,15 @@ func (k *known) take(kind byte, rest, value []byte) error {
 			return err
 		}
 		k.producers = append(k.producers, p)
+	case keyCleaned:
+		return k.cleaned.parse(value)
 	}
 	return nil
 }
 
 // distrust forgets what a full scan finds again.
 func (k *known) distrust() {
-	k.checkpoint, k.segments, k.producers = nil, nil, nil
+	k.checkpoint, k.segments, k.producers, k.cleaned = nil, nil, nil, cleanedValue{}
 }
 
 // restoreProducers fills the table, the longest silent first. What a truncation took is left out.

@@ -147,6 +147,8 @@ func (k *keeper) checkpointAll(shards []*Shard) error {
 }
 
 func (k *keeper) checkpointSome(shards []*Shard) error {
+	k.checkpoints.Lock()
+	defer k.checkpoints.Unlock()
 	var taken []captured
 	var group syncGroup
 	for _, sh := range shards {

@@ -18,6 +18,7 @@ type headerScan struct {
 	index      segmentIndex
 	latest     int64 // largest timestamp so far
 	latestBase int64 // base offset of the first append that has it
+	next       int64 // offset after the last append
 	started    bool
 }
 
@@ -66,7 +67,7 @@ func (s *headerScan) step() error {
 	if h.MaxTimestamp > s.latest {
 		s.latest, s.latestBase = h.MaxTimestamp, h.BaseOffset
 	}
-	s.position = end
+	s.position, s.next = end, h.LastOffset+1
 	return nil
 }
 

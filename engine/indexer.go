@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -152,8 +153,8 @@ func (sh *Shard) repairAndRead(sp *Span, offset, upTo int64, maxBytes int, cause
 	}
 	s := list.segments[i]
 	sh.store.log.Warn("segment index is wrong", "segment", s.path, "offset", offset, "err", cause)
-	if err := sh.rebuildIndex(s); err != nil {
-		return err
+	if err := sh.rebuildIndex(s); err != nil && !errors.Is(err, ErrOffsetOutOfRange) {
+		return err // out of range: it was replaced
 	}
 	sh.cursors.forget(s)
 	return sh.read(sp, offset, upTo, maxBytes, true)

@@ -17,10 +17,12 @@ const (
 	keySegment    = 's' // + number u64: a segment whose file is durable
 	keyProducer   = 'p' // + producer id u64
 	keyIndex      = 'i' // + number u64, generation u32, offset u64
+	keyCleaned    = 'd' // how far compaction came
 )
 
 // shardKinds are the kinds that belong to shards.
-const shardKinds = string(keyStart) + string(keyCheckpoint) + string(keySegment) + string(keyProducer) + string(keyIndex)
+const shardKinds = string(keyStart) + string(keyCheckpoint) + string(keySegment) + string(keyProducer) + string(keyIndex) +
+	string(keyCleaned)
 
 const shardKeySize = 1 + 16 + 4
 
@@ -179,6 +181,29 @@ func (c *checkpointValue) parse(value []byte) error {
 	if c.position < segmentHeaderSize || c.next < 0 {
 		return fmt.Errorf("checkpoint: %w", ErrCorrupt)
 	}
+	return nil
+}
+
+// cleanedValue says how far compaction came.
+type cleanedValue struct {
+	upTo    int64 // every record below was taken into account
+	horizon int64 // the earliest at which a tombstone below may go, milliseconds; 0: there is none
+}
+
+const cleanedValueSize = 1 + 2*8
+
+func (c *cleanedValue) append(dst []byte) []byte {
+	dst = append(dst, valueVersion)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.upTo))
+	return binary.BigEndian.AppendUint64(dst, uint64(c.horizon))
+}
+
+func (c *cleanedValue) parse(value []byte) error {
+	if len(value) != cleanedValueSize || value[0] != valueVersion {
+		return fmt.Errorf("compaction: %w", ErrCorrupt)
+	}
+	c.upTo = int64(binary.BigEndian.Uint64(value[1:]))
+	c.horizon = int64(binary.BigEndian.Uint64(value[9:]))
 	return nil
 }
 

@@ -212,10 +212,10 @@ func (x *indexStore) dropShard(id model.ShardID) error {
 	return x.commit(b, true)
 }
 
-// dropIndex adds to a batch the removal of a segment's index entries at and above an offset.
+// dropIndex adds to a batch the removal of the index entries of a segment's generation at and above an offset.
 func dropIndex(b *pebble.Batch, s *segment, from int64) {
 	id := s.shard.id
-	b.DeleteRange(appendIndexKey(nil, id, s.number, s.generation, from), appendIndexKey(nil, id, s.number+1, 0, 0), nil)
+	b.DeleteRange(appendIndexKey(nil, id, s.number, s.generation, from), appendIndexKey(nil, id, s.number, s.generation+1, 0), nil)
 }
 
 // segmentIndex reads the index entries of a segment, as far as they lie within what is published.

@@ -159,11 +159,7 @@ func (d *shardInspection) found(path string, offset int64, err error) {
 func (d *shardInspection) readSegments(names []string) {
 	id := d.info.ID
 	d.files = make(map[uint64]bool)
-	for _, name := range names {
-		number, ok := parseSegmentName(name)
-		if !ok {
-			continue
-		}
+	for number, name := range d.counting(names) {
 		d.files[number] = true
 		path := filepath.Join(d.info.Dir, name)
 		h, err := readSegmentHeader(d.fs, path)
@@ -181,6 +177,28 @@ func (d *shardInspection) readSegments(names []string) {
 		})
 	}
 	d.segments = visible(d.segments)
+}
+
+// counting returns the name of each segment's file that counts: of the generation on record, else the highest.
+func (d *shardInspection) counting(names []string) map[uint64]string {
+	recorded := make(map[uint64]uint32)
+	if d.record != nil && !d.record.damaged {
+		for i := range d.record.segments {
+			recorded[d.record.segments[i].number] = d.record.segments[i].generation
+		}
+	}
+	generations, out := make(map[uint64]uint32), make(map[uint64]string)
+	for _, name := range names {
+		number, generation, ok := parseSegmentName(name)
+		if !ok {
+			continue
+		}
+		if counts, known := recorded[number]; known && generation != counts || generation < generations[number] {
+			continue
+		}
+		generations[number], out[number] = generation, name
+	}
+	return out
 }
 
 // readFile reads the shard's file. It is made before the first segment.
@@ -320,7 +338,7 @@ func (w *segmentWalk) step() error {
 		return w.broken(err)
 	}
 	expect := s.EndOffset
-	if h, _, err = model.ScanAppend(b, s.Shard.Identity(), expect, w.epoch); err != nil {
+	if h, _, err = scanAppend(b, s.Generation, s.Shard.Identity(), expect, w.epoch); err != nil {
 		return w.broken(err)
 	}
 	if err := w.visit(&h, b); err != nil {

@@ -15,6 +15,9 @@ type keeper struct {
 	dirty []dirtyShard // changed since their last checkpoint
 
 	clock clockWatch
+
+	// one checkpoint of a shard at a time: an older one must not be committed behind a newer
+	checkpoints sync.Mutex
 }
 
 type dirtyShard struct {

@@ -40,6 +40,16 @@ type Metrics struct {
 	RecoveryNanos     atomic.Int64 // of the last Open
 	RecoveredBytes    atomic.Int64 // scanned by it
 	QuarantinedShards atomic.Int64 // gauge
+	Cleanings         atomic.Int64 // shards compacted
+	CleanErrors       atomic.Int64 // compactions that failed
+	CleanNanos        atomic.Int64 // spent in compactions
+	CleanReadBytes    atomic.Int64
+	CleanWrittenBytes atomic.Int64
+	CleanedRecords    atomic.Int64 // removed
+	CleanMapFull      atomic.Int64 // compactions cut short because their keys filled the memory
+	CleanMapBytes     atomic.Int64 // gauge: memory for keys
+	UncleanableShards atomic.Int64 // gauge: not compacted any more, because of damage
+	DirtiestPermille  atomic.Int64 // gauge: largest part that was written since the last compaction, at the last look
 }
 
 // Histogram counts values in buckets of powers of two. It is safe for concurrent use.

@@ -29,6 +29,9 @@ const (
 	checkpointIntervalDef = time.Minute
 	retentionIntervalDef  = 5 * time.Minute
 	producerExpirationDef = 24 * time.Hour
+	cleanIntervalDef      = 15 * time.Second
+	cleanMemoryDef        = 128 << 20
+	cleanMemoryMin        = 1 << 20
 )
 
 // Options configure a Store. EnsureDefaults fills what is zero, Validate reports every fault at once.
@@ -70,6 +73,13 @@ type Options struct {
 	CheckpointInterval time.Duration
 	// RetentionCheckInterval is the time between two looks for segments to delete; default 5 minutes.
 	RetentionCheckInterval time.Duration
+	// CleanInterval is the time between two looks for shards to compact; default 15 seconds.
+	CleanInterval time.Duration
+	// CleanMemoryBytes bounds the memory for keys of one compaction; default 128 MiB, at least 1 MiB. What has
+	// more keys is compacted in several passes.
+	CleanMemoryBytes int64
+	// CleanBytesPerSecond bounds what compaction reads and writes; 0 sets no bound.
+	CleanBytesPerSecond int64
 	// ProducerExpiration forgets a producer that has not written for so long; default 24 hours.
 	ProducerExpiration time.Duration
 }
@@ -99,6 +109,8 @@ func (o *Options) EnsureDefaults() {
 	fill(&o.CheckpointInterval, checkpointIntervalDef)
 	fill(&o.RetentionCheckInterval, retentionIntervalDef)
 	fill(&o.ProducerExpiration, producerExpirationDef)
+	fill(&o.CleanInterval, cleanIntervalDef)
+	fill(&o.CleanMemoryBytes, cleanMemoryDef)
 }
 
 func fill[T int | int64 | time.Duration](v *T, value T) {
@@ -137,6 +149,9 @@ func (o *Options) Validate() error {
 	fault(o.CheckpointBytes < 1, "checkpoint bytes %d", o.CheckpointBytes)
 	fault(o.CheckpointInterval < 0, "checkpoint interval %s", o.CheckpointInterval)
 	fault(o.RetentionCheckInterval < 0, "retention check interval %s", o.RetentionCheckInterval)
+	fault(o.CleanInterval < 0, "compaction interval %s", o.CleanInterval)
+	fault(o.CleanMemoryBytes < cleanMemoryMin, "memory for compaction of %d bytes is below 1 MiB", o.CleanMemoryBytes)
+	fault(o.CleanBytesPerSecond < 0, "compaction of %d bytes a second", o.CleanBytesPerSecond)
 	fault(o.ProducerExpiration < 0, "producer expiration %s", o.ProducerExpiration)
 	return errors.Join(faults...)
 }
@@ -146,8 +161,8 @@ func (o *Options) Validate() error {
 type ShardConfig struct {
 	// SegmentBytes is where a segment is sealed: it exceeds this by at most one append. Default 1 GiB.
 	SegmentBytes int64
-	// SegmentAge seals a segment so long after its first append, earlier by up to SegmentJitter, which is
-	// spread over shards. Default 7 days, no jitter.
+	// SegmentAge seals a segment so long after its first append, earlier by up to SegmentJitter, which differs
+	// from segment to segment. Default 7 days, no jitter.
 	SegmentAge    time.Duration
 	SegmentJitter time.Duration
 	// RetentionAge deletes a sealed segment whose largest timestamp is older; Forever never. Default 7 days.
@@ -163,6 +178,18 @@ type ShardConfig struct {
 	// FileDeleteDelay is the time between a segment's removal from the log and of its file. Default 1 minute.
 	// A negative one means at once.
 	FileDeleteDelay time.Duration
+	// Compact keeps of sealed segments the last record of each key. Records without a key are dropped.
+	Compact bool
+	// DeleteRetention keeps tombstones so long after the first compaction that met them. Default 24 hours.
+	DeleteRetention time.Duration
+	// MinCompactionLag leaves a segment alone whose largest timestamp is not so old. Default none.
+	MinCompactionLag time.Duration
+	// MaxCompactionLag seals and compacts what was written so long ago, whatever MinDirtyRatio says. Default
+	// never.
+	MaxCompactionLag time.Duration
+	// MinDirtyRatio leaves a shard alone while not more than this part of what could be compacted was written
+	// since the last compaction: 0 to 1.
+	MinDirtyRatio float64
 }
 
 // EnsureDefaults fills what is not set.
@@ -174,6 +201,8 @@ func (c *ShardConfig) EnsureDefaults() {
 	fill(&c.FlushMessages, math.MaxInt64)
 	fill(&c.FlushInterval, math.MaxInt64)
 	fill(&c.FileDeleteDelay, time.Minute)
+	fill(&c.DeleteRetention, 24*time.Hour)
+	fill(&c.MaxCompactionLag, math.MaxInt64)
 }
 
 // ShardSpec says what a shard is for.

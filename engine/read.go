@@ -48,6 +48,13 @@ func (sh *Shard) read(sp *Span, offset, upTo int64, maxBytes int, blocking bool)
 		return nil
 	}
 	err := sh.readSegment(sp, list.segments[i], max(maxBytes, 1), blocking)
+	for blocking && err != nil && sh.replaced(&list, err) {
+		// At most once for each compaction that ends meanwhile.
+		if i = list.find(offset); i == len(list.segments) {
+			return nil
+		}
+		err = sh.readSegment(sp, list.segments[i], max(maxBytes, 1), true)
+	}
 	if err != nil && !blocking && !errors.Is(err, ErrCorrupt) {
 		sh.store.metrics.ReadsNotResident.Add(1)
 		return ErrNeedsLoad
@@ -57,6 +64,17 @@ func (sh *Shard) read(sp *Span, offset, upTo int64, maxBytes int, blocking bool)
 		return fmt.Errorf("read offset %d: %w", offset, ErrStorage)
 	}
 	return err
+}
+
+// replaced tells whether an error is of a segment that left the list since list was taken, and takes the list
+// anew: compaction has put another segment there.
+func (sh *Shard) replaced(list **segmentList, err error) bool {
+	now := sh.list.Load()
+	if now == *list || !errors.Is(err, ErrOffsetOutOfRange) {
+		return false
+	}
+	*list = now
+	return true
 }
 
 // readSegment plans the read in one segment.

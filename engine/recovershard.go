@@ -97,21 +97,20 @@ func (r *shardRecovery) collect() error {
 		r.metas[m.number] = m
 		sh.nextNumber = max(sh.nextNumber, m.number+1)
 	}
+	files := make(map[uint64][]segmentFile)
 	for _, name := range names {
 		path := filepath.Join(sh.dir, name)
-		number, ok := parseSegmentName(name)
+		number, generation, ok := parseSegmentName(name)
 		if !ok {
 			r.other(name, path)
 			continue
 		}
 		sh.nextNumber = max(sh.nextNumber, number+1)
-		s, err := r.adopt(number, path)
-		if err != nil {
+		files[number] = append(files[number], segmentFile{number, generation, path})
+	}
+	for _, generations := range files {
+		if err := r.choose(generations); err != nil {
 			return err
-		}
-		if s != nil {
-			r.segments = append(r.segments, s)
-			delete(r.metas, number)
 		}
 	}
 	for number := range r.metas {
@@ -126,13 +125,72 @@ func (r *shardRecovery) collect() error {
 	return nil
 }
 
+// segmentFile is a file by its name.
+type segmentFile struct {
+	number     uint64
+	generation uint32
+	path       string
+}
+
+// choose adopts of a segment's files the one that counts: the generation on record, or, where none is, the
+// highest. A file gets its name only when it is whole and durable, and loses it only when the generation after
+// it is on record, so that either is right. The others are what compaction left.
+func (r *shardRecovery) choose(files []segmentFile) error {
+	slices.SortFunc(files, func(a, b segmentFile) int { return int(b.generation) - int(a.generation) })
+	number := files[0].number
+	recorded := r.metas[number]
+	chosen := -1
+	for i, f := range files {
+		if recorded != nil && f.generation != recorded.generation {
+			continue
+		}
+		s, err := r.adopt(f)
+		if err != nil {
+			return err
+		}
+		if s != nil {
+			r.segments = append(r.segments, s)
+			delete(r.metas, number)
+			chosen = i
+			break
+		}
+	}
+	for i, f := range files {
+		if chosen >= 0 && i != chosen {
+			if err := r.removeLeft(f.path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeLeft removes a file that compaction left and that does not count.
+func (r *shardRecovery) removeLeft(path string) error {
+	r.shard.store.log.Info("segment left by compaction removed", "segment", path)
+	if err := r.shard.store.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove segment %s: %w", path, err)
+	}
+	return nil
+}
+
+// compacted tells whether what a file that is not on record holds is in a later segment that compaction made.
+func (r *shardRecovery) compacted(number uint64, base int64) bool {
+	for i := range r.known.segments {
+		if m := &r.known.segments[i]; m.number > number && m.generation > 1 && m.base <= base && base < m.end {
+			return true
+		}
+	}
+	return false
+}
+
 // other looks at a file that is no segment: leftovers of our own go, what is not ours stays.
 func (r *shardRecovery) other(name, path string) {
 	sh := r.shard
 	first, suffix, _ := strings.Cut(name, ".")
-	if number, ok := parseSegmentName(first + segmentSuffix); ok {
+	if number, _, ok := parseSegmentName(first + segmentSuffix); ok {
 		sh.nextNumber = max(sh.nextNumber, number+1)
-		if "."+suffix == segmentSuffix+deletedSuffix {
+		if suffix := "." + suffix; suffix == segmentSuffix+deletedSuffix || suffix == segmentSuffix+unfinishedSuffix {
 			sh.store.janitor.remove(path, false, 0)
 		}
 		return
@@ -143,9 +201,10 @@ func (r *shardRecovery) other(name, path string) {
 }
 
 // adopt makes a segment of a file, from what is on record of it or from its header.
-func (r *shardRecovery) adopt(number uint64, path string) (*segment, error) {
+func (r *shardRecovery) adopt(f segmentFile) (*segment, error) {
 	sh := r.shard
 	store := sh.store
+	number, path := f.number, f.path
 	size, err := store.fs.Size(path)
 	if err != nil {
 		return nil, fmt.Errorf("size of segment %s: %w", path, err)
@@ -162,8 +221,9 @@ func (r *shardRecovery) adopt(number uint64, path string) (*segment, error) {
 		return s, nil
 	}
 	header, err := readSegmentHeader(store.fs, path)
-	if err == nil && (header.Shard != sh.id || header.Number != number) {
-		err = fmt.Errorf("%w: header is of shard %s segment %d", ErrCorrupt, header.Shard, header.Number)
+	if err == nil && (header.Shard != sh.id || header.Number != number || header.Generation != f.generation) {
+		err = fmt.Errorf("%w: header is of shard %s segment %d generation %d", ErrCorrupt, header.Shard, header.Number,
+			header.Generation)
 	}
 	if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, model.ErrVersion) {
 		return nil, err // the disk did not give it: that says nothing of what is in it
@@ -178,6 +238,9 @@ func (r *shardRecovery) adopt(number uint64, path string) (*segment, error) {
 		return nil, nil
 	}
 	if c := r.known.checkpoint; c != nil && number < c.segment {
+		if r.compacted(number, header.BaseOffset) {
+			return nil, r.removeLeft(path)
+		}
 		if header.BaseOffset < r.known.logStart {
 			// A power cut brought it back.
 			store.log.Warn("deleted segment is there again and removed", "segment", path, "base_offset", header.BaseOffset)
@@ -235,16 +298,20 @@ func (r *shardRecovery) findLogStart() {
 }
 
 // dropSuperseded takes out segments that begin at or above the base of a later one: the log was cut before
-// them and what they hold does not exist.
+// them and what they hold does not exist, or compaction brought them together in the later one.
 func (r *shardRecovery) dropSuperseded() error {
-	limit := int64(math.MaxInt64)
+	limit, generation := int64(math.MaxInt64), uint32(0)
 	for i := len(r.segments) - 1; i >= 0; i-- {
 		s := r.segments[i]
 		if s.base < limit {
-			limit = s.base
+			limit, generation = s.base, s.generation
 			continue
 		}
-		if err := r.setAside(s); err != nil {
+		drop := r.setAside
+		if generation > 1 {
+			drop = func(s *segment) error { return r.removeLeft(s.path) }
+		}
+		if err := drop(s); err != nil {
 			return err
 		}
 		r.segments = slices.Delete(r.segments, i, i+1)
@@ -446,6 +513,8 @@ func (r *shardRecovery) settle() {
 		next = max(next, end)
 	}
 	sh.list.Store(&segmentList{r.segments})
+	sh.cleaned.upTo.Store(min(r.known.cleaned.upTo, next))
+	sh.cleaned.horizon.Store(r.known.cleaned.horizon)
 	sh.next = next
 	sh.logEnd.Store(next)
 	sh.highWatermark.Store(next)

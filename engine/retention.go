@@ -198,20 +198,25 @@ func (sh *Shard) commitStart(gone []*segment, start int64) error {
 	return nil
 }
 
-// discard lets go of a segment that left the log. Its file stays for readers and goes after a delay.
+// discard lets go of a segment that left the log with its records.
 func (sh *Shard) discard(s *segment) {
+	sh.store.metrics.SegmentsDeleted.Add(1)
+	sh.letGo(s)
+	sh.store.log.Info("segment deleted", "segment", s.path, "base_offset", s.base, "end_offset", s.next.Load(),
+		"bytes", s.published.Load())
+}
+
+// letGo parts with a segment that left the log. Its file stays for readers and goes after a delay.
+func (sh *Shard) letGo(s *segment) {
 	store := sh.store
 	s.removed.Store(true)
 	sh.dropUnsynced(s)
 	sh.cursors.forget(s)
 	store.handles.forget(s)
-	store.metrics.SegmentsDeleted.Add(1)
 	aside := s.path + deletedSuffix
 	if err := store.fs.Rename(s.path, aside); err != nil {
 		store.log.Warn("segment rename failed", "segment", s.path, "err", err)
 		aside = s.path
 	}
-	store.log.Info("segment deleted", "segment", s.path, "base_offset", s.base, "end_offset", s.next.Load(),
-		"bytes", s.published.Load())
 	store.janitor.remove(aside, false, sh.config.Load().FileDeleteDelay)
 }

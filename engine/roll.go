@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"path/filepath"
 	"time"
 )
@@ -23,18 +24,34 @@ func (sh *Shard) rollDue(bytes, now int64) bool {
 	return s.tail+bytes > config.SegmentBytes || sh.tooOld(s, config, now)
 }
 
-// tooOld tells whether a segment has passed its age. The jitter spreads shards made together; it is taken
-// from the shard's identity, so that it stays.
+// tooOld tells whether a segment has passed its age, or holds back for too long what is to be compacted. The
+// jitter spreads segments made together; it is taken from the identity of shard and segment, so that it stays.
 func (sh *Shard) tooOld(s *segment, config *ShardConfig, now int64) bool {
-	first := s.firstWritten.Load()
-	if first == 0 {
-		first = s.created
-	}
 	age := config.SegmentAge
 	if config.SegmentJitter > 0 {
-		age -= min(age, time.Duration(uint64(sh.identity)*uint64(config.SegmentJitter)>>32))
+		draw, _ := bits.Mul64(mix(uint64(sh.identity)<<32^s.number), uint64(config.SegmentJitter))
+		age -= min(age, time.Duration(draw))
 	}
-	return now-first >= age.Milliseconds()
+	if config.Compact {
+		age = min(age, config.MaxCompactionLag)
+	}
+	return now-s.begun() >= age.Milliseconds()
+}
+
+// begun returns when the segment got its first append, milliseconds; where that was before the start, when it
+// was made.
+func (s *segment) begun() int64 {
+	if first := s.firstWritten.Load(); first != 0 {
+		return first
+	}
+	return s.created
+}
+
+// mix spreads a number over all its bits (the finalizer of SplitMix64).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // roll makes a new active segment whose first record will be at base. The old one is sealed when the new

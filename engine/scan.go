@@ -63,7 +63,7 @@ func (s *appendScan) step() {
 	n := 0
 	if err == nil {
 		b := s.mapping.Slice(s.position, min(s.position+int64(h.Length), s.size))
-		if h, n, err = model.ScanAppend(b, s.shard.identity, s.next, s.epoch); err == nil {
+		if h, n, err = scanAppend(b, s.segment.generation, s.shard.identity, s.next, s.epoch); err == nil {
 			s.take(&h, b)
 		}
 	}
@@ -79,6 +79,19 @@ func (s *appendScan) step() {
 func isNewer(err error) bool {
 	return errors.Is(err, model.ErrVersion) || errors.Is(err, model.ErrKind) || errors.Is(err, model.ErrFlags) ||
 		errors.Is(err, model.ErrBodyCodec)
+}
+
+// scanAppend verifies an append. Offsets have gaps only where compaction made them.
+func scanAppend(b []byte, generation, identity uint32, next int64, epoch int32) (h model.AppendHeader, n int, err error) {
+	expect := next
+	if generation > 1 {
+		expect = -1
+	}
+	h, n, err = model.ScanAppend(b, identity, expect, epoch)
+	if err == nil && h.BaseOffset < next {
+		return h, 0, fmt.Errorf("%w: base offset %d after %d", model.ErrOrder, h.BaseOffset, next-1)
+	}
+	return h, n, err
 }
 
 // take notes a verified append.

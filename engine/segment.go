@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -103,6 +104,15 @@ func (s *segment) retentionTime() int64 {
 // segmentList is a shard's log in order of offsets: an immutable snapshot. The last is the active one.
 type segmentList struct{ segments []*segment }
 
+// replace returns the list with s instead of the segments from old's first to its last, which stand in it one
+// after the other.
+func (l *segmentList) replace(old []*segment, s *segment) *segmentList {
+	i := slices.Index(l.segments, old[0])
+	out := make([]*segment, 0, len(l.segments)-len(old)+1)
+	out = append(append(out, l.segments[:i]...), s)
+	return &segmentList{append(out, l.segments[i+len(old):]...)}
+}
+
 // find returns the position of the segment that holds offset, or of the first above it where it was
 // removed; len where there is none.
 func (l *segmentList) find(offset int64) int {
@@ -132,11 +142,18 @@ func (l *segmentList) active() *segment {
 	return l.segments[len(l.segments)-1]
 }
 
-// indexAppend notes an append at a position in the index and in the segment's largest timestamp. b is the
-// stored append.
+// indexAppend notes an append at a position in the index and in the segment's largest timestamp, and has the
+// index stored. b is the stored append.
 func (s *segment) indexAppend(e *entry, b []byte, position int64) {
+	if s.noteAppend(e, b, position) {
+		s.shard.store.indexer.enqueue(s)
+	}
+}
+
+// noteAppend is indexAppend in memory only. It tells whether the segment has to be queued for a flush.
+func (s *segment) noteAppend(e *entry, b []byte, position int64) (queue bool) {
 	before := s.maxTimestamp.Load()
-	queue := s.index.add(indexEntry{offset: e.base, position: position, maxBefore: before})
+	queue = s.index.add(indexEntry{offset: e.base, position: position, maxBefore: before})
 	if len(b) > indexStride {
 		before = max(before, e.maxTimestamp)
 		for pos := nextBlock(b, 0); pos != 0; pos = nextBlock(b, pos) {
@@ -145,9 +162,7 @@ func (s *segment) indexAppend(e *entry, b []byte, position int64) {
 		}
 	}
 	s.noteTimestamp(e.maxTimestamp, e.base)
-	if queue {
-		s.shard.store.indexer.enqueue(s)
-	}
+	return queue
 }
 
 // nextBlock returns the position in the append b of the block after the one at pos, 0 after the last. With

@@ -78,17 +78,37 @@ func (h *segmentHeader) parse(b []byte) error {
 
 const segmentSuffix = ".msg"
 
-// segmentName returns the name of a segment's file.
-func segmentName(number uint64) string { return fmt.Sprintf("%020d%s", number, segmentSuffix) }
+// segmentName returns the name of a segment's first file.
+func segmentName(number uint64) string { return segmentFileName(number, 1) }
 
-// parseSegmentName reads the number from the name of a segment's file.
-func parseSegmentName(name string) (number uint64, ok bool) {
+// segmentFileName returns the name of a segment's file of a generation.
+func segmentFileName(number uint64, generation uint32) string {
+	if generation == 1 {
+		return fmt.Sprintf("%020d%s", number, segmentSuffix)
+	}
+	return fmt.Sprintf("%020d-%d%s", number, generation, segmentSuffix)
+}
+
+// parseSegmentName reads number and generation from the name of a segment's file.
+func parseSegmentName(name string) (number uint64, generation uint32, ok bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
-	if !ok || len(digits) != 20 {
-		return 0, false
+	if !ok {
+		return 0, 0, false
+	}
+	digits, count, later := strings.Cut(digits, "-")
+	if len(digits) != 20 {
+		return 0, 0, false
 	}
 	number, err := strconv.ParseUint(digits, 10, 64)
-	return number, err == nil
+	if err != nil {
+		return 0, 0, false
+	}
+	if !later {
+		return number, 1, true
+	}
+	g, err := strconv.ParseUint(count, 10, 32)
+	generation = uint32(g)
+	return number, generation, err == nil && generation > 1 && segmentFileName(number, generation) == name
 }
 
 // parseShardName reads a shard's identity from the name of its directory.

@@ -42,6 +42,7 @@ type Shard struct {
 	cursors       cursorCache
 	flushWaits    atomic.Bool // its flush.ms runs
 	fileStale     atomic.Bool // shard.json is to be written again
+	cleaned       cleanState
 
 	// mu guards what follows. It is held for work in memory only.
 	mu        sync.Mutex
@@ -60,8 +61,8 @@ type Shard struct {
 	unsynced  []*segment      // have bytes that may not be durable, oldest first
 	topicName string
 
-	// maintain serialises checkpoints, retention, DeleteRecords, truncation and the drop. It is held over
-	// I/O, never on an event loop and never together with mu over I/O.
+	// maintain serialises retention, DeleteRecords, truncation, the drop and the replacement of segments by
+	// compaction. It is held over I/O, never on an event loop and never together with mu over I/O.
 	maintain   sync.Mutex
 	checkpoint checkpointState
 

@@ -41,6 +41,7 @@ type Store struct {
 	indexer   *indexer
 	allocator *allocator
 	keeper    *keeper
+	cleaner   *cleaner
 	space     *space
 	progress  progress
 	tasks     sync.WaitGroup // the writers'
@@ -136,7 +137,7 @@ func newStore(o Options, lock io.Closer) *Store {
 	}
 	s.syncer, s.flusher = newSyncer(s), newFlusher(s)
 	s.janitor, s.indexer, s.allocator = newJanitor(s), newIndexer(s), newAllocator(s)
-	s.keeper, s.space = newKeeper(s), newSpace(s)
+	s.keeper, s.cleaner, s.space = newKeeper(s), newCleaner(s), newSpace(s)
 	return s
 }
 
@@ -145,7 +146,7 @@ func (s *Store) start() {
 	for _, w := range s.writers {
 		s.tasks.Go(w.run)
 	}
-	for _, run := range []func(){s.janitor.run, s.indexer.run, s.allocator.run, s.keeper.run, s.flusher.run, s.space.run} {
+	for _, run := range []func(){s.janitor.run, s.indexer.run, s.allocator.run, s.keeper.run, s.cleaner.run, s.flusher.run, s.space.run} {
 		s.helpers.Go(run)
 	}
 	s.helpers.Go(s.syncer.run)
@@ -322,7 +323,7 @@ func (s *Store) Close() error {
 	s.tasks.Wait()
 	s.refuseLeft()
 	for _, stop := range []chan struct{}{
-		s.syncer.stop, s.flusher.stop, s.janitor.stop, s.indexer.stop, s.allocator.stop, s.keeper.stop, s.space.stop,
+		s.syncer.stop, s.flusher.stop, s.janitor.stop, s.indexer.stop, s.allocator.stop, s.keeper.stop, s.cleaner.stop, s.space.stop,
 	} {
 		close(stop)
 	}

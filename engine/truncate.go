@@ -66,12 +66,16 @@ func (sh *Shard) truncateTo(offset int64) error {
 	if err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
 	}
-	// An append that reaches over the log start is cut whole, but no offset below the log start comes again.
-	cut = max(cut, sh.logStart.Load())
-	latest, latestBase, err := sh.measure(s, position)
+	latest, latestBase, end, err := sh.measure(s, position)
 	if err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
 	}
+	if s.generation > 1 {
+		// Between two appends there may be nothing: the log ends with the one below.
+		cut = min(cut, end)
+	}
+	// An append that reaches over the log start is cut whole, but no offset below the log start comes again.
+	cut = max(cut, sh.logStart.Load())
 	if err := sh.roll(cut, sh.store.nowMillis()); err != nil {
 		return fmt.Errorf("truncate to %d: %w", offset, err)
 	}
@@ -150,6 +154,11 @@ func (sh *Shard) commitCut(s *segment, cut int64, kept, gone []*segment) error {
 		meta := k.meta()
 		b.Set(appendSegmentKey(nil, sh.id, k.number), meta.append(nil), nil)
 	}
+	sh.cleaned.cuts.Add(1)
+	if sh.cleaned.upTo.Load() > cut {
+		sh.cleaned.upTo.Store(cut)
+		sh.setCleaned(b, cleanedValue{cut, sh.cleaned.horizon.Load()})
+	}
 	dropIndex(b, s, cut)
 	for _, g := range gone {
 		b.Delete(appendSegmentKey(nil, sh.id, g.number), nil)
@@ -162,25 +171,25 @@ func (sh *Shard) commitCut(s *segment, cut int64, kept, gone []*segment) error {
 	return nil
 }
 
-// measure finds the largest timestamp of a segment below a position.
-func (sh *Shard) measure(s *segment, position int64) (latest, latestBase int64, err error) {
+// measure finds the largest timestamp of a segment below a position, and the offset after its last append there.
+func (sh *Shard) measure(s *segment, position int64) (latest, latestBase, end int64, err error) {
 	if position == segmentHeaderSize {
-		return noTimestamp, -1, nil
+		return noTimestamp, -1, s.base, nil
 	}
 	h, err := sh.store.handles.openSegment(s)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	defer h.release()
 	mapping, err := h.mapTo(position)
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	scan := headerScan{segment: s, mapping: mapping, limit: position, position: segmentHeaderSize}
 	if err := diskio.Guard(&scan); err != nil {
-		return 0, 0, fmt.Errorf("segment %s at %d: %w", s.path, scan.position, err)
+		return 0, 0, 0, fmt.Errorf("segment %s at %d: %w", s.path, scan.position, err)
 	}
-	return scan.latest, scan.latestBase, nil
+	return scan.latest, scan.latestBase, scan.next, nil
 }
 
 // drop deletes the shard: what waits fails, its entries leave the index store durably, and its directory is

@@ -115,7 +115,9 @@ func (w *walk) land(e *indexEntry, h *model.AppendHeader) (position int64, err e
 	if err := w.parseHeader(position, h); err != nil {
 		return 0, err
 	}
-	if e.offset < h.BaseOffset || e.offset > h.LastOffset || e.position >= position+int64(h.Length) {
+	// Of a segment's first appends compaction may have removed some.
+	before := e.offset < h.BaseOffset && position != segmentHeaderSize
+	if before || e.offset > h.LastOffset || e.position >= position+int64(h.Length) {
 		return 0, fmt.Errorf("%w: %s at %d: append of offsets %d to %d instead of %d", ErrCorrupt,
 			w.segment.path, e.position, h.BaseOffset, h.LastOffset, e.offset)
 	}

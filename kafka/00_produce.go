@@ -180,6 +180,7 @@ func (l *loop) submit(e *exchange, shard *engine.Shard, view *topicView, records
 		Now:                l.server.o.Now().UnixMilli(),
 		RecordBytesMax:     int64(view.config.DecompressedMessageBytesMax),
 		DecodedBytesMax:    l.server.o.Config.ProduceDecodedBytesMax,
+		KeyRequired:        view.config.CleanupCompact,
 		LogAppendTime:      view.config.LogAppendTime,
 		TimestampBeforeMax: view.config.TimestampBeforeMaxMS,
 		TimestampAfterMax:  view.config.TimestampAfterMaxMS,

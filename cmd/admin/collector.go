@@ -152,6 +152,16 @@ func Engine(m *engine.Metrics) prometheus.Collector {
 	c.counter("engine_reads_not_resident_total", "Reads that had to wait for the disk.", &m.ReadsNotResident)
 	c.value("engine_recovery_seconds", "Time of recovery at the start.", prometheus.GaugeValue, 1e-9, &m.RecoveryNanos)
 	c.gauge("engine_recovered_bytes", "Bytes scanned by recovery at the start.", &m.RecoveredBytes)
+	c.counter("engine_cleanings_total", "Compactions of shards that were finished.", &m.Cleanings)
+	c.counter("engine_clean_errors_total", "Compactions that failed.", &m.CleanErrors)
+	c.value("engine_clean_seconds_total", "Time spent in compactions.", prometheus.CounterValue, 1e-9, &m.CleanNanos)
+	c.counter("engine_clean_read_bytes_total", "Bytes read by compaction.", &m.CleanReadBytes)
+	c.counter("engine_clean_written_bytes_total", "Bytes written by compaction.", &m.CleanWrittenBytes)
+	c.counter("engine_cleaned_records_total", "Records removed by compaction.", &m.CleanedRecords)
+	c.counter("engine_clean_keys_full_total", "Compactions cut short because their keys filled log.cleaner.dedupe.buffer.size.", &m.CleanMapFull)
+	c.gauge("engine_clean_keys_bytes", "Memory for the keys of the compaction under way.", &m.CleanMapBytes)
+	c.gauge("engine_uncleanable_shards", "Shards that are not compacted any more because they are damaged.", &m.UncleanableShards)
+	c.value("engine_dirtiest_ratio", "Largest part of a shard that was written since its last compaction.", prometheus.GaugeValue, 1e-3, &m.DirtiestPermille)
 	c.gauge("engine_quarantined_shards", "Shards that are not served because their files are damaged.", &m.QuarantinedShards)
 	return c
 }

@@ -155,6 +155,7 @@ func (b *Broker) openStores(ctx context.Context) error {
 	engineOptions := engine.Options{
 		Dir: b.config.DataDir, FS: b.fs, Pool: b.pool, Logger: b.log,
 		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
+		CleanInterval: b.config.CleanInterval, CleanMemoryBytes: b.config.CleanMemoryBytes, CleanBytesPerSecond: b.config.CleanBytesPerSecond,
 	}
 	if b.simulate != nil {
 		b.simulate(&engineOptions, &metaOptions)

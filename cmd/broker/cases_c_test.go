@@ -421,10 +421,6 @@ func TestC23NullsAndHeaders(t *testing.T) {
 
 func TestC24CompactedTopicWantsKeys(t *testing.T) {
 	b, c := start(t)
-	created := c.Request(brokertest.CreateTopicsRequest(true, brokertest.NewTopicSpec(brokertest.FreshName("c"), 1, map[string]string{"cleanup.policy": "compact"})), 5).(*kmsg.CreateTopicsResponse)
-	if created.Topics[0].ErrorCode == errInvalidConfig {
-		t.Skip("cleanup.policy=compact is refused with INVALID_CONFIG: there is no compaction")
-	}
 	topic := b.NewTopic(t, 1, map[string]string{"cleanup.policy": "compact"})
 	batch := batchOf("a", "b", "c")
 	batch.Records[0].Key, batch.Records[2].Key = []byte("k"), []byte{}

@@ -182,12 +182,8 @@ func TestI06TopicConfigs(t *testing.T) {
 	f("retention.ms", s("-1"), errNone)
 	f("cleanup.policy", s(""), errNone)
 	f("cleanup.policy", s("delete"), errNone)
-	if rt := create(c, 7, true, brokertest.NewTopicSpec(brokertest.FreshName("i06"), 1, map[string]string{"cleanup.policy": "compact"})); rt.ErrorCode == errNone {
-		f("cleanup.policy", s("compact,delete"), errNone)
-	} else {
-		want(t, "compaction is refused", rt.ErrorCode, errInvalidConfig)
-		f("cleanup.policy", s("compact,delete"), errInvalidConfig)
-	}
+	f("cleanup.policy", s("compact"), errNone)
+	f("cleanup.policy", s("compact,delete"), errNone)
 	topic := brokertest.FreshName("i06")
 	create(c, 7, false, brokertest.NewTopicSpec(topic, 1, nil))
 	want(t, "null in an incremental set", alter(c, topic, change{"retention.ms", 0, nil}), errInvalidRequest)

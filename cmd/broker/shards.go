@@ -151,6 +151,8 @@ func shardConfig(t *config.Topic) engine.ShardConfig {
 		SegmentBytes: t.SegmentBytes, SegmentAge: orLeast(t.SegmentAge), SegmentJitter: t.SegmentJitter,
 		RetentionAge: orLeast(t.RetentionAge), RetentionBytes: max(t.RetentionBytes, -1),
 		FlushMessages: max(t.FlushMessages, 1), FlushInterval: orLeast(t.FlushInterval), FileDeleteDelay: t.FileDeleteDelay,
+		Compact: t.CleanupCompact, DeleteRetention: orLeast(t.DeleteRetention), MinDirtyRatio: t.MinCleanableDirtyRatio,
+		MinCompactionLag: t.MinCompactionLag, MaxCompactionLag: orLeast(t.MaxCompactionLag),
 	}
 	if t.FileDeleteDelay == 0 {
 		c.FileDeleteDelay = -1

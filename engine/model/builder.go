@@ -95,6 +95,19 @@ func (b *Builder) AddValue(offset, timestampDelta int64, value []byte) {
 	b.last = offset
 }
 
+// AddStored writes a record as it is stored in another append with the same base timestamp: raw are all its
+// bytes and offset is its offset. The bytes are copied.
+func (b *Builder) AddStored(offset int64, raw []byte) {
+	if len(raw) > b.room {
+		b.turn(len(raw))
+	}
+	copy(b.buf[b.pos:], raw)
+	b.pos += len(raw)
+	b.room -= len(raw)
+	b.count++
+	b.last = offset
+}
+
 // Finish closes the last block, completes the header, copies it to h where that is not nil, and returns dst
 // of Begin with the append behind it. The buffer is the caller's again.
 func (b *Builder) Finish(h *AppendHeader) []byte {

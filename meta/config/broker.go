@@ -38,6 +38,9 @@ type Broker struct {
 	ConnectionsMaxOverrides  map[string]int
 
 	RetentionCheckInterval time.Duration // log.retention.check.interval.ms
+	CleanInterval          time.Duration // log.cleaner.backoff.ms
+	CleanMemoryBytes       int64         // log.cleaner.dedupe.buffer.size
+	CleanBytesPerSecond    int64         // log.cleaner.io.max.bytes.per.second; 0: no bound
 	ProducerIDExpiration   time.Duration // producer.id.expiration.ms
 
 	GroupSessionMin   time.Duration // group.min.session.timeout.ms

@@ -61,7 +61,8 @@ func TestBrokerFaults(t *testing.T) {
 		`invalid value "many" for num.partitions: not a number of type int (--set)`, `"yes"`, "expected true or false")
 	f(map[string]string{"num.partitions": "0"}, "value must be 1 to 100000")
 	f(map[string]string{"log.segment.bytes": "1"}, "value must be at least 1048576")
-	f(map[string]string{"log.cleanup.policy": "compact"}, "compaction does not exist here yet")
+	f(map[string]string{"log.cleanup.policy": "shrink"}, "value must be one of delete, compact")
+	f(map[string]string{"log.cleaner.io.max.bytes.per.second": "10"}, "value must be at least 1024")
 	f(map[string]string{"log.dirs": "a,b"}, "more than one directory")
 	f(map[string]string{"log.dirs": ""}, "names no directory")
 	f(map[string]string{"broker.id": "2", "node.id": "3"}, "broker.id: differs from node.id")
@@ -125,9 +126,8 @@ func TestTopicConfigFaults(t *testing.T) {
 	f("cleanup.policy", "", 0)
 	f("cleanup.policy", "delete", 0)
 	f("cleanup.policy", "delete,delete", KindInvalid)
-	// Kafka takes these two; here they wait for compaction.
-	f("cleanup.policy", "compact", KindInvalid)
-	f("cleanup.policy", "compact,delete", KindInvalid)
+	f("cleanup.policy", "compact", 0)
+	f("cleanup.policy", "compact,delete", 0)
 	f("remote.storage.enable", "false", 0)
 	f("remote.storage.enable", "FALSE", 0)
 	f("remote.storage.enable", "true", KindRefused)
@@ -168,7 +168,7 @@ func TestAlter(t *testing.T) {
 	f("map[cleanup.policy:delete retention.ms:5]", 0, Op{Kind: Append, Name: "cleanup.policy", Value: "delete"})
 	f("map[cleanup.policy:delete leader.replication.throttled.replicas:0:1 retention.ms:5]", 0,
 		Op{Kind: Append, Name: "leader.replication.throttled.replicas", Value: "0:1"})
-	f("", KindInvalid, Op{Kind: Append, Name: "cleanup.policy", Value: "compact"})
+	f("map[cleanup.policy:delete,compact retention.ms:5]", 0, Op{Kind: Append, Name: "cleanup.policy", Value: "compact"})
 	f("", KindNotList, Op{Kind: Append, Name: "retention.ms", Value: "1"})
 	f("", KindNull, Op{Kind: Set, Name: "retention.ms", Null: true})
 	f("", KindUnknown, Op{Kind: Delete, Name: "retention.mss"})
@@ -270,7 +270,7 @@ func TestDescribeBroker(t *testing.T) {
 		}
 	}
 	f("num.partitions", "takes effect", "How many partitions a topic gets that does not say so itself.")
-	f("log.cleaner.min.compaction.lag.ms", "no meaning here", "Of topics, min.compaction.lag.ms: How long a record stays uncompacted at least.")
+	f("log.cleaner.min.compaction.lag.ms", "takes effect", "Of topics, min.compaction.lag.ms: How old the newest record of a segment must be before the segment is compacted.")
 	f("log.roll.hours", "takes effect", "Of topics, segment.ms in hours: How old a segment may get before a new one is begun, so that retention can delete it.")
 	f("min.insync.replicas", "no meaning here", "Of topics, min.insync.replicas: How many replicas must be in sync for a produce request with acks=all to be taken.")
 	if len(rows) != len(BrokerDefinitions()) {

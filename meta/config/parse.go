@@ -98,6 +98,9 @@ func (p *brokerParser) broker() *Broker {
 		ConnectionsMaxOverrides:  overrides,
 
 		RetentionCheckInterval: milliseconds(number("log.retention.check.interval.ms")),
+		CleanInterval:          milliseconds(number("log.cleaner.backoff.ms")),
+		CleanMemoryBytes:       number("log.cleaner.dedupe.buffer.size"),
+		CleanBytesPerSecond:    p.rate("log.cleaner.io.max.bytes.per.second"),
 		ProducerIDExpiration:   milliseconds(number("producer.id.expiration.ms")),
 
 		GroupSessionMin:   milliseconds(number("group.min.session.timeout.ms")),
@@ -135,6 +138,14 @@ func (p *brokerParser) broker() *Broker {
 		p.fault("queued.max.request.bytes", "must be at least millrace.produce.decoded.bytes.max, or the largest batch would never be decoded")
 	}
 	return b
+}
+
+// rate returns bytes a second, 0 for more than any disk has.
+func (p *brokerParser) rate(name string) int64 {
+	if v := p.value(name).Double; v < math.MaxInt64/2 {
+		return int64(v)
+	}
+	return 0
 }
 
 func (p *brokerParser) nodeID() int32 {

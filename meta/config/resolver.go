@@ -112,6 +112,7 @@ func (r *Resolver) parseTopic(overrides map[string]string) *Topic {
 	}
 	for _, policy := range value("cleanup.policy").List {
 		t.CleanupDelete = t.CleanupDelete || policy == "delete"
+		t.CleanupCompact = t.CleanupCompact || policy == "compact"
 	}
 	if age := number("retention.ms"); age >= 0 {
 		t.RetentionAge = milliseconds(age)

@@ -55,6 +55,12 @@ func brokerIdentity() []*Definition {
 }
 
 func brokerTopics() []*Definition {
+	rate := func(v Parsed) error {
+		if v.Double < 1024 {
+			return fmt.Errorf("value must be at least 1024")
+		}
+		return nil
+	}
 	return []*Definition{
 		limited("num.partitions", Int, "1", 1, 100_000, "How many partitions a topic gets that does not say so itself."),
 		limited("default.replication.factor", Int, "1", 1, math.MaxInt16, "How many replicas a partition gets where its topic does not say so itself."),
@@ -62,6 +68,11 @@ func brokerTopics() []*Definition {
 			Doc: "Whether a topic is made when a client asks for the metadata of one that does not exist, and allows it."}),
 		ranked(High, &Definition{Name: "delete.topic.enable", Type: Bool, Default: "true", Doc: "Whether topics can be deleted."}),
 		numbered("log.retention.check.interval.ms", Long, "300000", 1, "", "How often segments are looked at for deletion by retention."),
+		numbered("log.cleaner.backoff.ms", Long, "15000", 1, "", "How often it is looked for partitions to compact."),
+		numbered("log.cleaner.dedupe.buffer.size", Long, "134217728", 1<<20, "",
+			"How much memory the keys of one compaction may take: 24 bytes for each, and half as much again for growing. What has more keys is compacted in several passes."),
+		checked(&Definition{Name: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308",
+			Doc: "How many bytes compaction may read and write in a second."}, rate, "[1024,...]"),
 		ranked(Low, numbered("producer.id.expiration.ms", Int, "86400000", 1, "",
 			"How long a partition remembers an idempotent producer that sends nothing.")),
 	}

@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	forever      = "9223372036854775807"
-	minute       = int64(60_000)
-	hour         = 60 * minute
-	noTiers      = "There is no tiered storage here: accepted, and changes nothing."
-	noCompaction = "Compaction does not exist here yet: accepted, and changes nothing."
-	oneReplica   = "Partitions have one replica here: accepted, and changes nothing."
+	forever    = "9223372036854775807"
+	minute     = int64(60_000)
+	hour       = 60 * minute
+	noTiers    = "There is no tiered storage here: accepted, and changes nothing."
+	oneReplica = "Partitions have one replica here: accepted, and changes nothing."
 )
 
 // topicTable lists the configs of topics: those of Apache Kafka 4.4.
@@ -105,7 +104,7 @@ func topicRetention() []*Definition {
 	anyTime, anyTimeValid := atLeast(-1)
 	list := []*Definition{
 		checked(&Definition{Name: "cleanup.policy", Type: List, Default: "delete", Synonyms: same("log.cleanup.policy"),
-			Doc: "What happens to old segments: 'delete' removes them by retention.ms and retention.bytes, an empty list keeps them. 'compact' is refused until compaction exists here."},
+			Doc: "What happens to old segments: 'delete' removes them by retention.ms and retention.bytes, 'compact' keeps the last record of each key, both do both, an empty list keeps everything. With 'compact' a record without a key is refused; those from before are dropped."},
 			checkCleanupPolicy, "[compact, delete]"),
 		checked(&Definition{Name: "retention.ms", Type: Long, Default: "604800000",
 			Synonyms: []Synonym{{Name: "log.retention.ms", Factor: 1}, {Name: "log.retention.minutes", Factor: minute}, {Name: "log.retention.hours", Factor: hour}},
@@ -129,7 +128,7 @@ func topicRetention() []*Definition {
 
 func firstOf(check func(Parsed) error, _ string) func(Parsed) error { return check }
 
-// checkCleanupPolicy refuses what Kafka refuses, and compaction.
+// checkCleanupPolicy refuses what Kafka refuses.
 func checkCleanupPolicy(v Parsed) error {
 	seen := map[string]bool{}
 	for _, policy := range v.List {
@@ -140,9 +139,6 @@ func checkCleanupPolicy(v Parsed) error {
 			return fmt.Errorf("%s stands twice", policy)
 		}
 		seen[policy] = true
-	}
-	if seen["compact"] {
-		return errors.New("compaction does not exist here yet; use delete, with retention.ms and retention.bytes, or an empty list to keep everything")
 	}
 	return nil
 }
@@ -166,14 +162,14 @@ func topicCompaction() []*Definition {
 		return nil
 	}
 	return []*Definition{
-		without(numbered("delete.retention.ms", Long, "86400000", 0, "log.cleaner.delete.retention.ms",
-			"How long tombstones stay in a compacted topic. "+noCompaction)),
-		without(numbered("min.compaction.lag.ms", Long, "0", 0, "log.cleaner.min.compaction.lag.ms",
-			"How long a record stays uncompacted at least. "+noCompaction)),
-		without(numbered("max.compaction.lag.ms", Long, forever, 1, "log.cleaner.max.compaction.lag.ms",
-			"How long a record stays uncompacted at most. "+noCompaction)),
-		without(checked(&Definition{Name: "min.cleanable.dirty.ratio", Type: Double, Default: "0.5", Synonyms: same("log.cleaner.min.cleanable.ratio"),
-			Doc: "How much of a log must be uncompacted before it is compacted. " + noCompaction}, ratio, "[0,...,1]")),
+		numbered("delete.retention.ms", Long, "86400000", 0, "log.cleaner.delete.retention.ms",
+			"How long a tombstone stays in a compacted topic after the first compaction that met it, so that readers get to see it."),
+		numbered("min.compaction.lag.ms", Long, "0", 0, "log.cleaner.min.compaction.lag.ms",
+			"How old the newest record of a segment must be before the segment is compacted."),
+		numbered("max.compaction.lag.ms", Long, forever, 1, "log.cleaner.max.compaction.lag.ms",
+			"How long after its append a record is compacted at the latest; a segment is sealed for it where it must be."),
+		checked(&Definition{Name: "min.cleanable.dirty.ratio", Type: Double, Default: "0.5", Synonyms: same("log.cleaner.min.cleanable.ratio"),
+			Doc: "A partition is compacted when more than this part of what could be compacted was written since the last time."}, ratio, "[0,...,1]"),
 	}
 }
 

@@ -31,6 +31,7 @@ type Topic struct {
 	TimestampAfterMaxMS    int64 // message.timestamp.after.max.ms
 	UncleanLeaderElection  bool
 	CleanupDelete          bool // cleanup.policy holds delete
+	CleanupCompact         bool // cleanup.policy holds compact
 	RetentionBytes         int64
 	RetentionAge           time.Duration // -1: forever
 	SegmentBytes           int64

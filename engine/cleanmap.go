@@ -1,0 +1,89 @@
+package engine
+
+import (
+	"hash/maphash"
+	"math/bits"
+)
+
+// keyMap remembers the last offset of each key. Of a key it keeps 128 bits of hash, under two seeds that are
+// drawn anew for each map: nobody can prepare keys that collide, and of n keys two collide with a chance of
+// n^2/2^129, for 2.5 million keys less than one in 10^25. Of two that did, the older record would be lost.
+type keyMap struct {
+	high, low maphash.Seed
+	slots     []keySlot
+	count     int
+	bytesMax  int64
+}
+
+type keySlot struct {
+	high, low uint64
+	next      int64 // offset and one; 0 in a free slot
+}
+
+const (
+	keySlotSize  = int64(3 * 8)
+	keySlotsMin  = 1 << 10
+	keyLoadParts = 8 // of ten slots in use at most
+)
+
+// newKeyMap makes a map that never takes more memory than bytesMax, the moments included in which it grows.
+func newKeyMap(bytesMax int64) *keyMap {
+	return &keyMap{high: maphash.MakeSeed(), low: maphash.MakeSeed(), slots: make([]keySlot, keySlotsMin), bytesMax: bytesMax}
+}
+
+// bytes returns the memory in use.
+func (m *keyMap) bytes() int64 { return int64(len(m.slots)) * keySlotSize }
+
+// put notes that offset is the last of key. It returns false where the map has no room for a new key.
+func (m *keyMap) put(key []byte, offset int64) bool {
+	high, low := maphash.Bytes(m.high, key), maphash.Bytes(m.low, key)
+	slot := m.find(high, low)
+	if slot.next == 0 {
+		if (m.count+1)*10 > len(m.slots)*keyLoadParts {
+			if !m.grow() {
+				return false
+			}
+			slot = m.find(high, low)
+		}
+		slot.high, slot.low = high, low
+		m.count++
+	}
+	slot.next = offset + 1
+	return true
+}
+
+// get returns the last offset of key, -1 where it is not known.
+func (m *keyMap) get(key []byte) int64 {
+	return m.find(maphash.Bytes(m.high, key), maphash.Bytes(m.low, key)).next - 1
+}
+
+// find returns the slot of a key, or the free one that it would take.
+func (m *keyMap) find(high, low uint64) *keySlot {
+	at, _ := bits.Mul64(high, uint64(len(m.slots)))
+	for {
+		slot := &m.slots[at]
+		if slot.next == 0 || slot.high == high && slot.low == low {
+			return slot
+		}
+		if at++; at == uint64(len(m.slots)) {
+			at = 0
+		}
+	}
+}
+
+// grow makes room for more keys: twice as much, or what is left of the memory while the old slots are in use.
+func (m *keyMap) grow() bool {
+	n := int64(len(m.slots))
+	size := min(2*n, m.bytesMax/keySlotSize-n)
+	if size < n+n/4 {
+		return false
+	}
+	old := m.slots
+	m.slots = make([]keySlot, size)
+	for i := range old {
+		if s := &old[i]; s.next != 0 {
+			*m.find(s.high, s.low) = *s
+		}
+	}
+	return true
+}
