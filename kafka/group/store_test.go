@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"millrace/engine/model"
+	"millrace/kafka/group/consumer"
 )
 
 func someChanges() []Change {
@@ -21,18 +22,24 @@ func someChanges() []Change {
 		{kind: kindDeleteGroup, Group: "h"},
 		{kind: kindDeleteTopic, Topic: model.TopicID{9}},
 		{kind: kindPutGeneration, Group: "g", Generation: 4},
+		{kind: kindConsumer, Group: "c", Consumer: []consumer.Change{consumer.GroupEpoch{Epoch: 2, MetadataHash: 3},
+			consumer.PutMember{Subscription: consumer.Subscription{MemberID: "m", Topics: []string{"t"}}}}},
+		{kind: kindConsumer, Group: "d", Consumer: []consumer.Change{consumer.DeleteGroup{}}, Generation: 6,
+			Classic: &Classic{ProtocolType: "consumer", Generation: 5}},
 	}
 }
 
 // The bytes of a command stand in logs for ever.
 func TestCommandBytes(t *testing.T) {
-	const want = "0106" +
+	const want = "0108" +
 		"01016708636f6e73756d65720572616e6765060161d00f010161016901630" + "22f68c0a90790bf050101020203" +
 		"03016701020300000000000000000000000000" + "0174" + "0e" + "5401016da01f01" +
 		"040168010203000000000000000000000000" + "00" + "02" +
 		"020168" +
 		"0509000000000000000000000000000000" +
-		"06016708"
+		"06016708" +
+		"070163" + "02" + "0101" + "04" + "0000000000000003" + "0201" + "016d" + "000000000000" + "00" + "01" + "0174" + "00" + "00" +
+		"070164" + "01" + "0901" + "01" + "08636f6e73756d6572" + "00" + "0a" + "00" + "00" + "00" + "0c"
 	got := hex.EncodeToString(AppendCommand(nil, someChanges()))
 	if got != want {
 		t.Errorf("command\n%s, want\n%s", got, want)
@@ -69,7 +76,7 @@ func TestSnapshotRestores(t *testing.T) {
 	if o, ok := again.Offset("g", model.TopicID{1, 2, 3}, 7); !ok || o.Offset != 42 || o.Metadata != "m" {
 		t.Errorf("offset %+v, %v", o, ok)
 	}
-	if groups, offsets := again.Sizes(); groups != 1 || offsets != 1 {
+	if groups, offsets := again.Sizes(); groups != 3 || offsets != 1 {
 		t.Errorf("%d groups, %d offsets", groups, offsets)
 	}
 }
@@ -120,4 +127,18 @@ func FuzzRestore(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Snapshots of before the consumer protocol are read.
+func TestOlderSnapshot(t *testing.T) {
+	s := NewStore()
+	if err := s.Restore([]byte("\x01\x01\x01g\x08\x00\x00")); err != nil {
+		t.Fatal(err)
+	}
+	if kept := s.all(); len(kept) != 1 || kept[0].id != "g" || kept[0].generation != 4 || kept[0].consumer != nil {
+		t.Errorf("restored %+v", kept)
+	}
+	if err := s.Restore([]byte{3, 0}); err == nil {
+		t.Error("a snapshot of a newer program is taken")
+	}
 }

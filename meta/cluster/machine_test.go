@@ -381,3 +381,44 @@ func equalImages(a, b *Image) bool {
 	})
 	return equal
 }
+
+// Snapshots of before groups had configs are read.
+func TestOlderSnapshot(t *testing.T) {
+	m := NewMachine()
+	if err := m.Restore([]byte{1, 0, 7, 0, 0, 0, 0}); err != nil || m.Image().Version != 7 {
+		t.Errorf("version %d, %v", m.Image().Version, err)
+	}
+	if err := m.Restore([]byte{3, 0, 7, 0, 0, 0, 0, 0}); err == nil {
+		t.Error("a snapshot of a newer program is taken")
+	}
+}
+
+func TestGroupConfigs(t *testing.T) {
+	m, c := newLocal()
+	alter := func(group string, version uint64, configs map[string]string, want Code) {
+		t.Helper()
+		outcomes, err := c.AlterConfigs(context.Background(), AlterConfigs{Resources: []ResourceConfigs{{Kind: GroupResource, Name: group, Version: version, Configs: configs}}})
+		if err != nil || outcomes[0].Code != want {
+			t.Fatalf("%v, %v; want %v", outcomes, err, want)
+		}
+	}
+	alter("", 0, map[string]string{"a": "1"}, ErrInvalidRequest)
+	alter("g", 1, map[string]string{"a": "1"}, ErrConflict)
+	alter("g", 0, map[string]string{"a": "1"}, OK)
+	first := m.Image().GroupConfigs("g")
+	alter("g", 0, map[string]string{"a": "2"}, ErrConflict)
+	alter("g", first.Version, map[string]string{"a": "2"}, OK)
+	snapshot, _ := m.Snapshot(nil)
+	again := NewMachine()
+	if err := again.Restore(snapshot); err != nil || again.Image().GroupConfigs("g").Configs["a"] != "2" {
+		t.Errorf("restored %+v, %v", again.Image().GroupConfigs("g"), err)
+	}
+	alter("g", m.Image().GroupConfigs("g").Version, nil, OK)
+	if list := m.Image().GroupsWithConfigs(); len(list) != 0 {
+		t.Errorf("%v have configs", list)
+	}
+	alter("g", 0, map[string]string{"a": "3"}, OK)
+	if now := m.Image().GroupConfigs("g").Version; now <= first.Version {
+		t.Errorf("version %d came again after %d", now, first.Version)
+	}
+}
