@@ -65,6 +65,8 @@ func TestSettingsRefused(t *testing.T) {
 	f("P2", "--per-request 9 is more than the 8", Settings{PerRequest: 9}, "per-request")
 	f("L1", "at a fixed rate", Settings{}, "rate")
 	f("L2", "each partition has one producer", Settings{Connections: 5}, "connections")
+	f("G1", "each member of the group has one", Settings{Connections: 101}, "connections")
+	f("G1", "10m0s at most", Settings{Duration: time.Hour}, "duration")
 	f("F1", "--rate means nothing for F1", Settings{Rate: 5}, "rate")
 	f("S1", "every tenth", Settings{Connections: 9}, "connections")
 	f("P4", "encoding all requests", Settings{Partitions: 100_000, PerRequest: 3}, "partitions", "per-request")

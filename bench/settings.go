@@ -219,6 +219,8 @@ func (s *Settings) validateTogether(refuse func(bad bool, format string, args ..
 	refuse(encoded > encodedBytesMax, "encoding all requests beforehand takes %d MB; %d at most: fewer partitions, or smaller batches", encoded/1e6, encodedBytesMax/1_000_000)
 	refuse(s.Role == roleIdle && s.Connections < 10, "--connections %d: every tenth is active, so there must be 10", s.Connections)
 	refuse(s.Role == roleEndToEnd && producers > s.Partitions, "--connections %d on %d partitions: end to end, each partition has one producer", producers, s.Partitions)
+	refuse(s.Role == roleGroup && producers > s.Partitions, "--connections %d on %d partitions: each member of the group has one", producers, s.Partitions)
+	refuse(s.Role == roleGroup && s.Duration > groupDurationMax, "--duration %v: %v at most, since members send no heartbeats", s.Duration, groupDurationMax)
 	refuse(s.Role == roleEndToEnd && s.PerRequest > 1, "--per-request %d: end to end, a request brings one batch", s.PerRequest)
 	refuse(slices.Contains([]string{roleLatency, roleEndToEnd, roleCold, roleAlone, roleBeside}, s.Role) && s.Rate == 0, "--rate 0: latency is measured at a fixed rate")
 }

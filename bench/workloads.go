@@ -17,6 +17,7 @@ const (
 	roleBeside   = "beside"   // F2: both
 	roleFew      = "few"      // S3: a broker with much data
 	roleMany     = "many"     // S3: a broker with many partitions
+	roleGroup    = "group"    // G1: connections are members
 )
 
 // Workload is one kind of load.
@@ -111,7 +112,7 @@ func many() Settings {
 
 // Workloads returns all workloads in the order of the documentation.
 func Workloads() []Workload {
-	return slices.Concat(produceWorkloads(), latencyWorkloads(), fetchWorkloads(), scaleWorkloads())
+	return slices.Concat(produceWorkloads(), latencyWorkloads(), fetchWorkloads(), scaleWorkloads(), groupWorkloads())
 }
 
 // producing are the flags of workloads that only produce.
@@ -207,6 +208,15 @@ func scaleWorkloads() []Workload {
 		{ID: "S3", Summary: "ready after SIGKILL, with 5 GB and with 10,000 partitions (bench compare only)", name: recovery, accepts: []string{"bytes", "partitions"}, run: runRecovery, parts: []Settings{
 			with(saturated(), func(s *Settings) { s.Role, s.Bytes = roleFew, 5*gb }),
 			with(saturated(), func(s *Settings) { s.Role, s.Partitions, s.Bytes = roleMany, 10_000, 1*gb })}},
+	}
+}
+
+func groupWorkloads() []Workload {
+	return []Workload{
+		{ID: "G1", Summary: "group of 100 members: last join to last assignment, 20 times; then offset commits", accepts: []string{"partitions", "connections", "duration", "warmup"}, run: runGroup, parts: []Settings{
+			with(small(), func(s *Settings) {
+				s.Role, s.Connections, s.Partitions, s.Bytes, s.Duration = roleGroup, 100, 100, 0, 15*time.Second
+			})}},
 	}
 }
 

@@ -43,7 +43,7 @@ func MetricsOf(f *bench.Figures) []Metric {
 	if u := f.Broker; u != nil {
 		unit, value := "s/GB", u.CPUSecondsPerGB
 		switch {
-		case f.Produced != nil && f.Settings.Batch == 1:
+		case f.Produced != nil && f.Settings.Batch == 1, f.Produced == nil && f.Fetched == nil:
 			unit, value = "us/request", u.CPUMicrosPerReq
 		case f.Produced != nil && f.Settings.Size <= 100:
 			unit, value = "ns/record", u.CPUNanosPerRec
@@ -66,9 +66,14 @@ func MetricsOf(f *bench.Figures) []Metric {
 	}
 	for _, e := range f.Extras {
 		// What has no unit counts something that is the same for both.
-		if e.Unit != "" {
-			all = append(all, Metric{e.Name, e.Unit, "lower", noiseOther, e.Value})
+		if e.Unit == "" {
+			continue
 		}
+		better := "lower"
+		if e.Unit == bench.UnitPerSecond {
+			better = "higher"
+		}
+		all = append(all, Metric{e.Name, e.Unit, better, noiseOther, e.Value})
 	}
 	return all
 }

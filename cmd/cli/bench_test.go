@@ -71,7 +71,7 @@ func TestBenchList(t *testing.T) {
 
 // TestBenchRun runs every workload small, and holds that nothing is left.
 func TestBenchRun(t *testing.T) {
-	c := serve(t, filepath.Join(t.TempDir(), "data"))
+	c := serve(t, filepath.Join(t.TempDir(), "data"), "--set", "group.initial.rebalance.delay.ms=0")
 	saturated := []string{"--bytes", "2MB", "--warmup", "20ms"}
 	rated := []string{"--duration", "200ms", "--warmup", "20ms"}
 	f := func(workload string, parts int, args ...string) []*bench.Figures {
@@ -135,8 +135,14 @@ func TestBenchRun(t *testing.T) {
 	if p := f("S2", 2, append(saturated, "--partitions", "1100")...)[0]; len(p.Extras) != 4 {
 		t.Errorf("S2: %+v", p.Extras)
 	}
+	if p := f("G1", 1, append(rated, "--connections", "5", "--partitions", "6")...)[0]; len(p.Extras) != 4 || p.Extras[1].Value <= 0 || p.Extras[3].Value <= 0 || p.Fetched != nil {
+		t.Errorf("G1: %+v", p)
+	}
 	if left := topicsOf(t, c.address); len(left) != 0 {
 		t.Errorf("topics %v are left", left)
+	}
+	if left := groupsOf(t, c.address); len(left) != 0 {
+		t.Errorf("groups %v are left", left)
 	}
 	code, out, errOut := run(t, "", append([]string{"bench", "run", "P3", "--broker", c.address}, rated...)...)
 	if code != 0 || !strings.Contains(out, "sent after due p99") || strings.Contains(out, "broker CPU") || !strings.Contains(out, "\nacknowledged means: written") {
@@ -178,6 +184,20 @@ func topicsOf(t *testing.T, address string) []string {
 	return listed.Names()
 }
 
+func groupsOf(t *testing.T, address string) []string {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	listed, err := kadm.NewClient(client).ListGroups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listed.Groups()
+}
+
 // benchProcess runs bench in a process of its own, and ends it or the broker by do once a topic is there.
 func benchProcess(t *testing.T, c *child, do func(cmd *exec.Cmd), args ...string) (code int, errOut string) {
 	t.Helper()
@@ -208,7 +228,7 @@ func benchProcess(t *testing.T, c *child, do func(cmd *exec.Cmd), args ...string
 // TestBenchInterrupted holds that Ctrl-C leaves no topic.
 func TestBenchInterrupted(t *testing.T) {
 	c := serve(t, filepath.Join(t.TempDir(), "data"))
-	for _, workload := range []string{"L1", "P1", "F3"} {
+	for _, workload := range []string{"L1", "P1", "F3", "G1"} {
 		code, errOut := benchProcess(t, c, func(cmd *exec.Cmd) { cmd.Process.Signal(os.Interrupt) }, workload, "--duration", "5m")
 		if code != 1 || !strings.Contains(errOut, workload+": interrupted") {
 			t.Errorf("%s: code %d, %s", workload, code, errOut)

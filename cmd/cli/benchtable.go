@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"millrace/bench"
+	"millrace/bench/compare"
 )
 
 // benchRow is a line of the table: a name, and what each part has there; empty where it has nothing.
@@ -108,7 +109,7 @@ func benchRows(r *bench.Result) []benchRow {
 	rows = append(rows, latencyRows(r)...)
 	rows = append(rows, usageRows()...)
 	rows = append(rows, extraRows(r)...)
-	rows = append(rows, benchRow{"load CPU per GB", func(f *bench.Figures) string { return fmt.Sprintf("%.2f s", f.LoadPerGB) }},
+	rows = append(rows, benchRow{"load CPU per GB", func(f *bench.Figures) string { return unlessZero("%.2f s", f.LoadPerGB) }},
 		benchRow{"read back and verified", func(f *bench.Figures) string {
 			if f.Verified == 0 {
 				return ""
@@ -116,6 +117,14 @@ func benchRows(r *bench.Result) []benchRow {
 			return count(f.Verified, "record")
 		}})
 	return rows
+}
+
+// unlessZero writes what there is to divide by; a workload without records has none.
+func unlessZero(format string, v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprintf(format, v)
 }
 
 func usageRows() []benchRow {
@@ -129,8 +138,8 @@ func usageRows() []benchRow {
 	}
 	return []benchRow{
 		usage("broker CPU", func(u *bench.Usage) string { return fmt.Sprintf("%.2f s", u.CPUSeconds) }),
-		usage("broker CPU per GB", func(u *bench.Usage) string { return fmt.Sprintf("%.2f s", u.CPUSecondsPerGB) }),
-		usage("broker CPU per record", func(u *bench.Usage) string { return fmt.Sprintf("%.0f ns", u.CPUNanosPerRec) }),
+		usage("broker CPU per GB", func(u *bench.Usage) string { return unlessZero("%.2f s", u.CPUSecondsPerGB) }),
+		usage("broker CPU per record", func(u *bench.Usage) string { return unlessZero("%.0f ns", u.CPUNanosPerRec) }),
 		usage("broker CPU per request", func(u *bench.Usage) string { return fmt.Sprintf("%.1f us", u.CPUMicrosPerReq) }),
 		usage("broker memory, peak", func(u *bench.Usage) string { return size(u.MemoryPeakBytes) }),
 		usage("broker mapped files, peak", func(u *bench.Usage) string { return size(u.MappedPeakBytes) }),
@@ -196,7 +205,7 @@ func extraRows(r *bench.Result) []benchRow {
 			rows = append(rows, benchRow{e.Name, func(f *bench.Figures) string {
 				for _, other := range f.Extras {
 					if other.Name == e.Name {
-						return strings.TrimSpace(fmt.Sprintf("%.4g %s", other.Value, other.Unit))
+						return strings.TrimSpace(compare.Number(other.Value) + " " + other.Unit)
 					}
 				}
 				return ""
