@@ -27,6 +27,10 @@ func (c *cleaner) cleanGroup(p *cleanPlan, keys *keyMap, group *cleanGroup, end 
 			return 0, err
 		}
 	}
+	final := len(group.segments) - 1
+	for final > 0 && group.segments[final].empty() {
+		final--
+	}
 	for i, s := range group.segments {
 		if err := c.reader.open(s); err != nil {
 			return 0, err
@@ -36,7 +40,7 @@ func (c *cleaner) cleanGroup(p *cleanPlan, keys *keyMap, group *cleanGroup, end 
 			var h model.AppendHeader
 			b, err := c.reader.read(&h)
 			if err == nil {
-				last := i == len(group.segments)-1 && !c.reader.more()
+				last := i == final && !c.reader.more()
 				err = pass.append(&h, b, position, last)
 			}
 			if err != nil {

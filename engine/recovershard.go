@@ -114,7 +114,7 @@ func (r *shardRecovery) collect() error {
 		}
 	}
 	for number := range r.metas {
-		return fmt.Errorf("segment %s is missing", filepath.Join(sh.dir, segmentName(number)))
+		return fmt.Errorf("segment %s is missing", filepath.Join(sh.dir, segmentFileName(number, r.metas[number].generation)))
 	}
 	slices.SortFunc(r.segments, func(a, b *segment) int {
 		if a.number < b.number {
@@ -177,7 +177,7 @@ func (r *shardRecovery) removeLeft(path string) error {
 // compacted tells whether what a file that is not on record holds is in a later segment that compaction made.
 func (r *shardRecovery) compacted(number uint64, base int64) bool {
 	for i := range r.known.segments {
-		if m := &r.known.segments[i]; m.number > number && m.generation > 1 && m.base <= base && base < m.end {
+		if m := &r.known.segments[i]; m.number > number && m.generation > 1 && m.base <= base {
 			return true
 		}
 	}
@@ -190,8 +190,14 @@ func (r *shardRecovery) other(name, path string) {
 	first, suffix, _ := strings.Cut(name, ".")
 	if number, _, ok := parseSegmentName(first + segmentSuffix); ok {
 		sh.nextNumber = max(sh.nextNumber, number+1)
-		if suffix := "." + suffix; suffix == segmentSuffix+deletedSuffix || suffix == segmentSuffix+unfinishedSuffix {
+		switch "." + suffix {
+		case segmentSuffix + deletedSuffix:
 			sh.store.janitor.remove(path, false, 0)
+		case segmentSuffix + unfinishedSuffix:
+			// At once: the next compaction takes the name again.
+			if err := sh.store.fs.Remove(path); err != nil {
+				sh.store.log.Warn("unfinished segment stays", "path", path, "err", err)
+			}
 		}
 		return
 	}
@@ -307,11 +313,7 @@ func (r *shardRecovery) dropSuperseded() error {
 			limit, generation = s.base, s.generation
 			continue
 		}
-		drop := r.setAside
-		if generation > 1 {
-			drop = func(s *segment) error { return r.removeLeft(s.path) }
-		}
-		if err := drop(s); err != nil {
+		if err := r.setAside(s, generation > 1); err != nil {
 			return err
 		}
 		r.segments = slices.Delete(r.segments, i, i+1)
@@ -319,10 +321,13 @@ func (r *shardRecovery) dropSuperseded() error {
 	return nil
 }
 
-// setAside renames a segment's file so that it is no longer part of the log.
-func (r *shardRecovery) setAside(s *segment) error {
+// setAside renames a segment's file so that it is no longer part of the log, or removes one whose records
+// compaction put into a later one.
+func (r *shardRecovery) setAside(s *segment, compacted bool) error {
 	store := r.shard.store
-	store.log.Warn("segment is set aside: the log was cut before it", "segment", s.path, "base_offset", s.base)
+	if !compacted {
+		store.log.Warn("segment is set aside: the log was cut before it", "segment", s.path, "base_offset", s.base)
+	}
 	s.removed.Store(true)
 	store.handles.forget(s)
 	// Off the record first, or the next start would miss it.
@@ -331,6 +336,9 @@ func (r *shardRecovery) setAside(s *segment) error {
 	dropIndex(b, s, 0)
 	if err := store.index.commit(b, true); err != nil {
 		return err
+	}
+	if compacted {
+		return r.removeLeft(s.path)
 	}
 	if err := store.fs.Rename(s.path, s.path+cutSuffix); err != nil {
 		return fmt.Errorf("set segment %s aside: %w", s.path, err)
@@ -487,7 +495,7 @@ func (r *shardRecovery) cutBehind(i int, scan *appendScan) error {
 		r.cause = fmt.Errorf("offsets %d to %d are missing", scan.next, r.segments[i+1].base)
 	}
 	for _, s := range r.segments[i+1:] {
-		if err := r.setAside(s); err != nil {
+		if err := r.setAside(s, false); err != nil {
 			return err
 		}
 	}
