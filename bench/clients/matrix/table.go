@@ -34,7 +34,7 @@ replication factor 1 and group.initial.rebalance.delay.ms=0, without SASL and au
 | librdkafka | librdkafka's own tests (C), the numbers that make sense against one broker |
 | idempotent | the same, every producer idempotent |
 | consumer | the same, every group of the consumer protocol (KIP-848) |
-| scripts | bench/clients/scripts: kafkajs, confluent-kafka, kafka-python, aiokafka, kcat 1.7.1 (librdkafka 2.0.2) and Apache Kafka's command-line tools, each checking values, headers, timestamps and offsets |
+| scripts | bench/clients/scripts: kafkajs, confluent-kafka, kafka-python, aiokafka, kcat 1.7.1 (librdkafka 2.0.2) and Apache Kafka's command-line tools, each checking values, headers, timestamps and offsets; groups of each of them with a member killed, and ConsumerGroupCommand |
 
 `
 
