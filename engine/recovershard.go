@@ -300,6 +300,9 @@ func (r *shardRecovery) findLogStart() {
 		}
 		start = max(start, first)
 	}
+	if r.fileStart < start && !r.fileMissing {
+		sh.fileStale.Store(true)
+	}
 	sh.logStart.Store(start)
 }
 

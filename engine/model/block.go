@@ -2,6 +2,7 @@ package model
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -60,7 +61,8 @@ func (h *BlockHeader) Parse(b []byte) error {
 // Verify parses the block at the start of b and checks its checksum, which needs the whole block. Records
 // are b[BlockHeaderSize:h.Size()]. Errors: those of Parse, ErrShort, ErrChecksum.
 func (h *BlockHeader) Verify(b []byte, identity uint32) error {
-	if err := h.Parse(b); err != nil {
+	err := h.Parse(b)
+	if err != nil && !errors.Is(err, ErrFlags) {
 		return err
 	}
 	if len(b) < h.Size() {
@@ -69,7 +71,7 @@ func (h *BlockHeader) Verify(b []byte, identity uint32) error {
 	if binary.BigEndian.Uint32(b) != perf.UpdateCRC32C(identity, b[4:h.Size()]) {
 		return fmt.Errorf("block of %d records: %w", h.Count, ErrChecksum)
 	}
-	return nil
+	return err // flags of a newer version, where they are not just any bytes
 }
 
 // VerifyBlock checks the whole block at the start of b.
