@@ -71,6 +71,9 @@ func (r *shardRecovery) run() error {
 		return err
 	}
 	r.settle()
+	if err := r.settleCleaned(); err != nil {
+		return err
+	}
 	if r.scanned > 0 || r.cutAt >= 0 {
 		fields := []any{"shard", sh.id.String(), "topic", sh.topicName,
 			"log_start_offset", sh.logStart.Load(), "log_end_offset", sh.logEnd.Load(), "segments", len(r.segments),
@@ -507,6 +510,23 @@ func (r *shardRecovery) cutBehind(i int, scan *appendScan) error {
 	return nil
 }
 
+// settleCleaned takes over how far compaction came. Where the log ends below it now, offsets come again that it
+// never saw.
+func (r *shardRecovery) settleCleaned() error {
+	sh := r.shard
+	v := r.known.cleaned
+	lower := v.upTo > sh.next
+	v.upTo = min(v.upTo, sh.next)
+	sh.cleaned.upTo.Store(v.upTo)
+	sh.cleaned.horizon.Store(v.horizon)
+	if !lower {
+		return nil
+	}
+	b := sh.store.index.db.NewBatch()
+	sh.setCleaned(b, v)
+	return sh.store.index.commit(b, true)
+}
+
 // settle puts the shard together.
 func (r *shardRecovery) settle() {
 	sh := r.shard
@@ -524,8 +544,6 @@ func (r *shardRecovery) settle() {
 		next = max(next, end)
 	}
 	sh.list.Store(&segmentList{r.segments})
-	sh.cleaned.upTo.Store(min(r.known.cleaned.upTo, next))
-	sh.cleaned.horizon.Store(r.known.cleaned.horizon)
 	sh.next = next
 	sh.logEnd.Store(next)
 	sh.highWatermark.Store(next)
