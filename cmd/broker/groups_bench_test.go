@@ -2,7 +2,11 @@ package broker_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -51,4 +55,161 @@ func benchCommits(b *testing.B, fsync string, partitions int32) {
 	}
 	b.ReportMetric(float64(b.N)*float64(partitions)/b.Elapsed().Seconds(), "offsets/s")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
+}
+
+// BenchmarkRebalance has a group of 100 classic members join again, and tells how long it takes from the last join to
+// the last assignment.
+func BenchmarkRebalance(b *testing.B) {
+	const members = 100
+	broker := brokertest.Start(b, map[string]string{"group.initial.rebalance.delay.ms": "0"})
+	group := brokertest.FreshName("rebalance")
+	all := make([]*brokertest.Member, members)
+	for i := range all {
+		all[i] = broker.NewMember(b, group, "t")
+	}
+	var took []time.Duration
+	// The first generation is the first member's alone; it joins again with the rest.
+	join := func(first int) {
+		waits := make([]func() *kmsg.JoinGroupResponse, members)
+		for i := first; i < members; i++ {
+			waits[i] = all[i].Enter()
+			for i == 0 && all[1].Heartbeat() == 0 {
+			} // until the generation has ended: who joins before is told of it again
+		}
+		for i := range first {
+			waits[i] = all[i].Enter()
+		}
+		last := time.Now()
+		var leader *brokertest.Member
+		for i, wait := range waits {
+			r := wait()
+			if r.ErrorCode != 0 {
+				b.Fatalf("join: code %d", r.ErrorCode)
+			}
+			if r.LeaderID == r.MemberID {
+				leader = all[i]
+			}
+		}
+		assignments := map[string]string{}
+		for _, m := range all {
+			assignments[m.ID] = "part"
+		}
+		requests, correlations := make([]*kmsg.SyncGroupRequest, members), make([]int32, members)
+		for i, m := range all {
+			requests[i] = m.SyncRequest(nil)
+			if m == leader {
+				requests[i] = m.SyncRequest(assignments)
+			}
+			correlations[i] = m.Send(requests[i], 3)
+		}
+		for i, m := range all {
+			if r := m.Receive(requests[i], correlations[i]).(*kmsg.SyncGroupResponse); r.ErrorCode != 0 || string(r.MemberAssignment) != "part" {
+				b.Fatalf("sync: code %d, %q", r.ErrorCode, r.MemberAssignment)
+			}
+		}
+		took = append(took, time.Since(last))
+	}
+	if r := all[0].Enter()(); r.ErrorCode != 0 {
+		b.Fatalf("join: code %d", r.ErrorCode)
+	}
+	join(1)
+	took = took[:0]
+	b.ResetTimer()
+	for range b.N {
+		// Metadata that changed makes the first join begin a generation.
+		meta := kmsg.NewConsumerMemberMetadata()
+		meta.Topics, meta.UserData = []string{"t"}, fmt.Append(nil, len(took))
+		all[0].Metadata = meta.AppendTo(nil)
+		join(0)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/rebalance")
+	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "ms/slowest")
+}
+
+// BenchmarkConsumerGroupSettles has 100 members of the consumer protocol come to 1,000 partitions at once, and tells in
+// how many heartbeats each has its part.
+func BenchmarkConsumerGroupSettles(b *testing.B) {
+	const members, partitions = 100, 1000
+	broker := brokertest.Start(b, map[string]string{"group.consumer.assignment.interval.ms": "0"})
+	topic := broker.NewTopic(b, partitions, nil)
+	rounds, began := 0, time.Now()
+	for range b.N {
+		group := brokertest.FreshName("settles")
+		all := make([]*brokertest.Consumer, members)
+		for i := range all {
+			all[i] = broker.NewConsumer(b, group, topic.Name)
+			if r := all[i].Join(); r.ErrorCode != 0 {
+				b.Fatalf("join: code %d", r.ErrorCode)
+			}
+		}
+		for settled := false; !settled; rounds++ {
+			settled = true
+			for _, m := range all {
+				if r := m.Own(); r.ErrorCode != 0 {
+					b.Fatalf("heartbeat: code %d", r.ErrorCode)
+				}
+				settled = settled && m.Partitions() == partitions/members
+			}
+		}
+	}
+	b.ReportMetric(float64(rounds)/float64(b.N), "heartbeats/member")
+	b.ReportMetric(float64(time.Since(began).Milliseconds())/float64(b.N), "ms/group")
+}
+
+// BenchmarkProduceBesideCommits sends 500 requests/s of ten records of 1 KB by the clock, alone and beside 1,000
+// commits/s, and tells the latency from the time that each was due.
+func BenchmarkProduceBesideCommits(b *testing.B) {
+	for _, commits := range []int{0, 1000} {
+		b.Run(fmt.Sprintf("commits=%d", commits), func(b *testing.B) { benchProduceBeside(b, commits) })
+	}
+}
+
+func benchProduceBeside(b *testing.B, commits int) {
+	const rate = 500
+	broker := brokertest.Start(b, nil)
+	topic := broker.NewTopic(b, 1, nil)
+	producer := brokertest.Dial(b, broker.Addr)
+	values := make([]string, 10)
+	for i := range values {
+		values[i] = strings.Repeat("v", 1000)
+	}
+	batch := brokertest.NewBatch(brokertest.Values(1, values...)...).Encode()
+	end := make(chan struct{})
+	var beside sync.WaitGroup
+	if commits > 0 {
+		beside.Go(func() {
+			m := broker.NewMember(b, brokertest.FreshName("beside"), "t")
+			m.Generation = -1
+			tick := time.NewTicker(time.Second / time.Duration(commits))
+			defer tick.Stop()
+			for offset := int64(0); ; offset++ {
+				select {
+				case <-end:
+					return
+				case <-tick.C:
+					m.Commit(8, topic, offset, nil)
+				}
+			}
+		})
+	}
+	took := make([]time.Duration, 0, b.N)
+	b.ResetTimer()
+	due := time.Now()
+	for range b.N {
+		due = due.Add(time.Second / rate)
+		time.Sleep(time.Until(due)) // an open loop
+		producer.Request(brokertest.ProduceRequest(8, -1, topic, brokertest.Part{Partition: 0, Records: batch}), 8)
+		took = append(took, time.Since(due))
+	}
+	b.StopTimer()
+	close(end)
+	beside.Wait()
+	slices.Sort(took)
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"ms-p50", 0.5}, {"ms-p99", 0.99}} {
+		b.ReportMetric(float64(took[int(float64(len(took)-1)*q.at)].Microseconds())/1000, q.name)
+	}
 }

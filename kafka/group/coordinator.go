@@ -95,7 +95,7 @@ type written struct {
 const (
 	groupsMax        = 200_000
 	membersMax       = 200_000
-	metadataBytesMax = 256 << 20
+	metadataBytesMax = 128 << 20
 	recordBytesMax   = 16 << 20 // of what a group's members say, and as much for what they are assigned
 )
 
