@@ -31,7 +31,9 @@ type cleaner struct {
 	throttle throttle
 	reader   appendReader
 	output   segmentOutput
-	kept     []bool // of an append's records
+	records  []judgedRecord // of an append
+	kept     []bool         // of them, which stay
+	touched  int64          // see keyMap.touch
 }
 
 func newCleaner(s *Store) *cleaner {
@@ -193,8 +195,8 @@ func (c *cleaner) rest() {
 	if cap(c.output.buffer) > 4*cleanWriteBytes {
 		c.output.buffer = nil
 	}
-	if cap(c.kept) > 1<<20 {
-		c.kept = nil
+	if cap(c.records) > 1<<14 {
+		c.records, c.kept = nil, nil
 	}
 	c.store.metrics.CleanMapBytes.Store(0)
 }

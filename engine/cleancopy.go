@@ -145,38 +145,29 @@ func (p *cleanPass) copy(h *model.AppendHeader, b []byte) error {
 // judge decides about each record of an append, in p.kept: it stays if it is the last of its key and no
 // tombstone whose time is over (KIP-58, KIP-534).
 func (p *cleanPass) judge(h *model.AppendHeader, b []byte) (v verdict, err error) {
+	if err := p.parse(p.keys, h, b); err != nil {
+		return v, err
+	}
 	p.kept = p.kept[:0]
 	v.latest = noTimestamp
 	expired := h.Flags&model.FlagDeleteHorizon != 0 && h.DeleteHorizon <= p.plan.now
-	rest := b[model.HeaderSize:]
-	for range h.BlockCount {
-		var block model.BlockHeader
-		if err := block.Parse(rest); err != nil {
-			return v, p.reader.damage(err)
-		}
-		records := rest[model.BlockHeaderSize:block.Size()]
-		for len(records) > 0 {
-			var r model.Record
-			n, err := model.ParseRecord(records, &r)
-			if err != nil {
-				return v, p.reader.damage(err)
-			}
-			records = records[n:]
+	for left := p.records; len(left) > 0; {
+		batch := left[:min(judgeBatch, len(left))]
+		left = left[len(batch):]
+		p.touched += p.keys.touch(batch)
+		for i := range batch {
+			r := &batch[i]
 			stays := true
-			if r.Offset < p.end {
-				stays = r.Key != nil && p.keys.get(r.Key) <= r.Offset && (r.Value != nil || !expired)
-				v.tombstones = v.tombstones || stays && r.Value == nil
+			if r.offset < p.end {
+				stays = r.keyed && p.keys.get(r.hash) <= r.offset && !(r.tombstone && expired)
+				v.tombstones = v.tombstones || stays && r.tombstone
 			}
 			if stays {
 				v.kept++
-				v.latest = max(v.latest, r.TimestampDelta)
+				v.latest = max(v.latest, r.timestampDelta)
 			}
 			p.kept = append(p.kept, stays)
 		}
-		rest = rest[block.Size():]
-	}
-	if len(p.kept) != int(h.RecordCount) {
-		return v, p.reader.damage(model.ErrMalformed)
 	}
 	return v, nil
 }

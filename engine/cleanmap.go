@@ -15,6 +15,9 @@ type keyMap struct {
 	bytesMax  int64
 }
 
+// keyHash is what the map knows of a key.
+type keyHash struct{ high, low uint64 }
+
 type keySlot struct {
 	high, low uint64
 	next      int64 // offset and one; 0 in a free slot
@@ -34,9 +37,26 @@ func newKeyMap(bytesMax int64) *keyMap {
 // bytes returns the memory in use.
 func (m *keyMap) bytes() int64 { return int64(len(m.slots)) * keySlotSize }
 
-// put notes that offset is the last of key. It returns false where the map has no room for a new key.
-func (m *keyMap) put(key []byte, offset int64) bool {
-	high, low := maphash.Bytes(m.high, key), maphash.Bytes(m.low, key)
+// hash returns the hash under which the map keeps a key.
+func (m *keyMap) hash(key []byte) keyHash {
+	return keyHash{maphash.Bytes(m.high, key), maphash.Bytes(m.low, key)}
+}
+
+// touch brings the slots of some keys into the cache: many misses at once, which take little longer than one. The
+// result is of no use but to keep the compiler from leaving it out.
+func (m *keyMap) touch(records []judgedRecord) (sum int64) {
+	n := uint64(len(m.slots))
+	for i := range records {
+		at, _ := bits.Mul64(records[i].hash.high, n)
+		slot := &m.slots[at]
+		sum += int64(slot.high) + slot.next // a slot may lie in two lines
+	}
+	return sum
+}
+
+// put notes that offset is the last of a key. It returns false where the map has no room for a new key.
+func (m *keyMap) put(key keyHash, offset int64) bool {
+	high, low := key.high, key.low
 	slot := m.find(high, low)
 	if slot.next == 0 {
 		if (m.count+1)*10 > len(m.slots)*keyLoadParts {
@@ -52,10 +72,8 @@ func (m *keyMap) put(key []byte, offset int64) bool {
 	return true
 }
 
-// get returns the last offset of key, -1 where it is not known.
-func (m *keyMap) get(key []byte) int64 {
-	return m.find(maphash.Bytes(m.high, key), maphash.Bytes(m.low, key)).next - 1
-}
+// get returns the last offset of a key, -1 where it is not known.
+func (m *keyMap) get(key keyHash) int64 { return m.find(key.high, key.low).next - 1 }
 
 // find returns the slot of a key, or the free one that it would take.
 func (m *keyMap) find(high, low uint64) *keySlot {

@@ -156,28 +156,65 @@ func (c *cleaner) fill(keys *keyMap, p *cleanPlan) (end int64, err error) {
 	return end, nil
 }
 
-// noteKeys notes the keys of an append's records from an offset on. It returns the offset of the record whose
-// key has no room, or -1.
-func (c *cleaner) noteKeys(keys *keyMap, h *model.AppendHeader, b []byte, from int64) (full int64, err error) {
+// judgedRecord is what compaction looks at of a record.
+type judgedRecord struct {
+	hash           keyHash
+	offset         int64
+	timestampDelta int64
+	keyed          bool
+	tombstone      bool
+}
+
+// judgeBatch is how many records are looked up in the map of keys at once: their slots are brought into the cache
+// together before. One after the other each of a million keys is a miss of 300 ns.
+const judgeBatch = 128
+
+// parse reads an append's records, with the hashes of their keys, into c.records.
+func (c *cleaner) parse(keys *keyMap, h *model.AppendHeader, b []byte) error {
+	c.records = c.records[:0]
 	rest := b[model.HeaderSize:]
 	for range h.BlockCount {
 		var block model.BlockHeader
 		if err := block.Parse(rest); err != nil {
-			return -1, c.reader.damage(err)
+			return c.reader.damage(err)
 		}
 		records := rest[model.BlockHeaderSize:block.Size()]
 		for len(records) > 0 {
 			var r model.Record
 			n, err := model.ParseRecord(records, &r)
 			if err != nil {
-				return -1, c.reader.damage(err)
+				return c.reader.damage(err)
 			}
-			if r.Key != nil && r.Offset >= from && !keys.put(r.Key, r.Offset) {
-				return r.Offset, nil
+			j := judgedRecord{offset: r.Offset, timestampDelta: r.TimestampDelta, keyed: r.Key != nil, tombstone: r.Value == nil}
+			if j.keyed {
+				j.hash = keys.hash(r.Key)
 			}
+			c.records = append(c.records, j)
 			records = records[n:]
 		}
 		rest = rest[block.Size():]
+	}
+	if len(c.records) != int(h.RecordCount) {
+		return c.reader.damage(model.ErrMalformed)
+	}
+	return nil
+}
+
+// noteKeys notes the keys of an append's records from an offset on. It returns the offset of the record whose
+// key has no room, or -1.
+func (c *cleaner) noteKeys(keys *keyMap, h *model.AppendHeader, b []byte, from int64) (full int64, err error) {
+	if err := c.parse(keys, h, b); err != nil {
+		return -1, err
+	}
+	for left := c.records; len(left) > 0; {
+		batch := left[:min(judgeBatch, len(left))]
+		left = left[len(batch):]
+		c.touched += keys.touch(batch)
+		for i := range batch {
+			if r := &batch[i]; r.keyed && r.offset >= from && !keys.put(r.hash, r.offset) {
+				return r.offset, nil
+			}
+		}
 	}
 	return -1, nil
 }
