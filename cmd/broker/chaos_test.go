@@ -29,28 +29,7 @@ func TestRecordsOutliveStopsUnderLoad(t *testing.T) {
 	var over atomic.Bool
 	var all sync.WaitGroup
 	for p := range int32(partitions) {
-		all.Go(func() {
-			c, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-				kgo.ProducerLinger(0), kgo.MaxBufferedRecords(500), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			for !over.Load() && ctx.Err() == nil {
-				n := sent[p].Add(1) - 1
-				c.Produce(ctx, &kgo.Record{Topic: topic.Name, Partition: p, Value: fmt.Appendf(nil, "%d %s", n, strings.Repeat("x", int(n%400)))}, func(_ *kgo.Record, err error) {
-					if err != nil {
-						t.Errorf("partition %d record %d: %v", p, n, err)
-						return
-					}
-					acked[p].Add(1)
-				})
-			}
-			if err := c.Flush(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		all.Go(func() { produceNumbered(t, ctx, b, topic, p, 0, &sent[p], &acked[p], &over) })
 	}
 	total := func() (n int64) {
 		for p := range acked {
@@ -71,30 +50,71 @@ func TestRecordsOutliveStopsUnderLoad(t *testing.T) {
 	}
 	over.Store(true)
 	all.Wait()
-	c := brokertest.Dial(t, b.Addr)
 	for p := range int32(partitions) {
-		var next int64
-		for end := c.LogEnd(topic, p); next < end; {
-			records := c.Records(topic, p, next)
-			if len(records) == 0 {
-				t.Fatalf("partition %d: nothing at %d of %d", p, next, end)
-			}
-			for _, r := range records {
-				if r.Offset < next {
-					continue
-				}
-				number, _, _ := strings.Cut(string(r.Value), " ")
-				if r.Offset != next || number != fmt.Sprint(next) {
-					t.Fatalf("partition %d offset %d (expected %d) holds number %s", p, r.Offset, next, number)
-				}
-				next++
-			}
-		}
-		if next < acked[p].Load() {
-			t.Errorf("partition %d: %d records, %d acknowledged", p, next, acked[p].Load())
-		}
+		checkNumbered(t, b, topic, p, acked[p].Load())
 	}
 	t.Logf("%d records over %d stops", total(), stops)
+}
+
+// produceNumbered writes records of rising numbers to a partition by an idempotent producer, one every so often or as
+// fast as it can, until over.
+func produceNumbered(t *testing.T, ctx context.Context, b *brokertest.Broker, topic brokertest.Topic, p int32, every time.Duration, sent, acked *atomic.Int64, over *atomic.Bool) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0), kgo.MaxBufferedRecords(500), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	var turn <-chan time.Time
+	if every > 0 {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		turn = ticker.C
+	}
+	for !over.Load() && ctx.Err() == nil {
+		if turn != nil {
+			<-turn
+		}
+		n := sent.Add(1) - 1
+		c.Produce(ctx, &kgo.Record{Topic: topic.Name, Partition: p, Value: fmt.Appendf(nil, "%d %s", n, strings.Repeat("x", int(n%400)))}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Errorf("partition %d record %d: %v", p, n, err)
+				return
+			}
+			acked.Add(1)
+		})
+	}
+	if err := c.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkNumbered reads a partition of produceNumbered: each record once, in order, and none missing that was
+// acknowledged.
+func checkNumbered(t *testing.T, b *brokertest.Broker, topic brokertest.Topic, p int32, acked int64) {
+	t.Helper()
+	c := brokertest.Dial(t, b.Addr)
+	var next int64
+	for end := c.LogEnd(topic, p); next < end; {
+		records := c.Records(topic, p, next)
+		if len(records) == 0 {
+			t.Fatalf("partition %d: nothing at %d of %d", p, next, end)
+		}
+		for _, r := range records {
+			if r.Offset < next {
+				continue
+			}
+			number, _, _ := strings.Cut(string(r.Value), " ")
+			if r.Offset != next || number != fmt.Sprint(next) {
+				t.Fatalf("partition %d offset %d (expected %d) holds number %s", p, r.Offset, next, number)
+			}
+			next++
+		}
+	}
+	if next < acked {
+		t.Errorf("partition %d: %d records, %d acknowledged", p, next, acked)
+	}
 }
 
 // TestTopicsComeAndGoUnderLoad deletes and makes topics and changes their configs while they are written and read.
