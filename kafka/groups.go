@@ -180,9 +180,21 @@ func (g *groups) serve() {
 	c.Lost(g.now())
 }
 
+// proposePause is how long the coordinator does not load its memory anew after a command failed: where the log
+// cannot be written every command fails.
+const proposePause = 250 * time.Millisecond
+
 // propose replicates one command.
 func (g *groups) propose(command []byte) {
 	_, err := g.server.o.Proposer.Propose(g.server.ctx, g.server.o.GroupCode, command)
+	if err != nil {
+		pause := time.NewTimer(proposePause)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-g.server.ctx.Done():
+		}
+	}
 	g.results <- err
 }
 

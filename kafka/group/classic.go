@@ -216,10 +216,17 @@ func (g *classic) allSupport(name string) bool {
 
 // choose returns the protocol that most members like best of those that all support; of equals the first by name.
 func (g *classic) choose() string {
-	votes := map[string]int{}
+	supporters, votes := map[string]int{}, map[string]int{}
+	for i, m := range g.members {
+		for _, p := range m.protocols {
+			if supporters[p.name] == i { // all before it, and it has not named this one yet
+				supporters[p.name]++
+			}
+		}
+	}
 	for _, m := range g.members {
 		for _, p := range m.protocols {
-			if g.allSupport(p.name) {
+			if supporters[p.name] == len(g.members) {
 				votes[p.name]++
 				break
 			}
