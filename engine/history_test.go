@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,6 +10,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,13 +22,17 @@ import (
 )
 
 var (
-	historySeed  = flag.Uint64("history.seed", 0, "seed of TestHistory; 0 tries several")
-	historySteps = flag.Int("history.steps", 250, "steps of a history")
-	historyRuns  = flag.Int("history.runs", 8, "histories")
+	historySeed  = flag.Uint64("history.seed", 0, "seed of TestHistory; 0 tries many")
+	historySteps = flag.Int("history.steps", 200, "steps of a history")
 )
+
+// historyCutsDefault is how many power cuts and kills a test run survives; a fifth under the race detector.
+// MILLRACE_TEST_CUTS asks for others, and MILLRACE_TEST_TIME ends the run after so long.
+const historyCutsDefault = 600
 
 // modelShard is what a simple mind expects of a shard.
 type modelShard struct {
+	id       model.ShardID
 	config   ShardConfig
 	values   map[int64][]byte // published
 	times    map[int64]int64
@@ -34,6 +42,12 @@ type modelShard struct {
 	startMin int64              // the log start is at least there after any crash
 	maybe    map[int64][][]byte // answered with an error, or not at all: may be there after a crash
 	appends  []modelAppend
+	epochs   map[epochOffset][]byte // ever published: within an epoch no offset is used twice
+}
+
+type epochOffset struct {
+	epoch  int32
+	offset int64
 }
 
 type modelAppend struct {
@@ -57,53 +71,76 @@ type history struct {
 	next   [3][4]int32 // shard, producer: next sequence
 	epochs [3][4]int16
 	epoch  int32
+	cuts   int64
+	made   int // shards
 	log    []string
 }
 
 func TestHistory(t *testing.T) {
-	seeds := []uint64{*historySeed}
-	if *historySeed == 0 {
-		seeds = seeds[:0]
-		for range *historyRuns {
-			seeds = append(seeds, rand.Uint64())
-		}
+	cuts, err := strconv.ParseInt(cmp.Or(os.Getenv("MILLRACE_TEST_CUTS"), strconv.Itoa(historyCutsDefault)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, seed := range seeds {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+	span, err := time.ParseDuration(cmp.Or(os.Getenv("MILLRACE_TEST_TIME"), "1000h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if raceEnabled && os.Getenv("MILLRACE_TEST_CUTS") == "" {
+		cuts /= 5
+	}
+	if *historySeed != 0 {
+		runHistory(t, *historySeed)
+		return
+	}
+	began := time.Now()
+	var done atomic.Int64
+	for worker := range 2 {
+		t.Run(fmt.Sprint("worker=", worker), func(t *testing.T) {
 			t.Parallel()
-			runHistory(t, seed)
+			for done.Load() < cuts && !t.Failed() && time.Since(began) < span {
+				done.Add(runHistory(t, rand.Uint64()))
+			}
 		})
 	}
+	t.Cleanup(func() { t.Logf("%d power cuts and kills in %v", done.Load(), time.Since(began)) })
 }
 
-func runHistory(t *testing.T, seed uint64) {
+func runHistory(t *testing.T, seed uint64) int64 {
 	h := &history{t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 7)), disk: disktest.New(seed),
 		clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	defer func() {
 		if t.Failed() {
 			t.Logf("repeat: go test -run TestHistory ./engine -history.seed=%d -history.steps=%d", seed, *historySteps)
-			for _, line := range h.log[max(0, len(h.log)-40):] {
+			for _, line := range h.log[max(0, len(h.log)-80):] {
 				t.Log(line)
 			}
 		}
 	}()
 	for i := range h.next {
-		m := &modelShard{values: map[int64][]byte{}, times: map[int64]int64{}, maybe: map[int64][][]byte{}}
-		m.config = ShardConfig{SegmentBytes: 4 << 10 << (2 * i), RetentionAge: Forever, FileDeleteDelay: -1}
-		if i == 1 {
-			m.config.FlushMessages = 1
-		}
-		h.shards = append(h.shards, m)
+		h.shards = append(h.shards, h.newModel(i))
 	}
 	h.open()
 	for range *historySteps {
 		h.step()
 		if t.Failed() {
-			return
+			return h.cuts
 		}
 	}
 	h.restart(true)
 	h.store.Close()
+	return h.cuts
+}
+
+// newModel begins a shard of its own identity.
+func (h *history) newModel(i int) *modelShard {
+	m := &modelShard{values: map[int64][]byte{}, times: map[int64]int64{}, maybe: map[int64][][]byte{}, epochs: map[epochOffset][]byte{}}
+	h.made++
+	m.id = testID(h.made)
+	m.config = ShardConfig{SegmentBytes: 4 << 10 << (2 * i), RetentionAge: Forever, FileDeleteDelay: -1}
+	if i == 1 {
+		m.config.FlushMessages = 1
+	}
+	return m
 }
 
 func (h *history) note(format string, args ...any) {
@@ -141,7 +178,7 @@ func (h *history) open() {
 
 func (h *history) shard(i int) *Shard {
 	h.t.Helper()
-	sh, err := h.store.EnsureShard(testID(i), ShardSpec{TopicName: "t", LeaderEpoch: h.epoch, Config: h.shards[i].config})
+	sh, err := h.store.EnsureShard(h.shards[i].id, ShardSpec{TopicName: "t", LeaderEpoch: h.epoch, Config: h.shards[i].config})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -155,32 +192,38 @@ func (h *history) step() {
 		return
 	}
 	switch p := h.random.IntN(100); {
-	case p < 50:
+	case p < 42:
 		h.appendSome(i)
-	case p < 60:
+	case p < 50:
 		h.resend(i)
-	case p < 70:
+	case p < 57:
 		h.read(i)
-	case p < 75:
+	case p < 62:
 		h.deleteRecords(i)
-	case p < 79:
+	case p < 66:
 		h.truncate(i)
-	case p < 83:
+	case p < 70:
 		h.note("checkpoint")
 		if err := h.store.keeper.checkpointAll(h.store.all()); err != nil && !h.disk.IsCut() {
 			h.t.Errorf("checkpoint: %v", err)
 		}
-	case p < 86:
+	case p < 73:
 		h.store.indexer.flush()
-	case p < 88:
+	case p < 75:
 		h.retain(i)
-	case p < 91:
+	case p < 78:
 		h.times(i)
-	case p < 93:
+	case p < 80:
 		h.clock = h.clock.Add(time.Duration(h.random.IntN(3600)) * time.Second)
-	case p < 95:
+	case p < 82:
+		h.epoch++ // a new leader
+	case p < 83:
+		h.recreate(i)
+	case p < 86:
+		h.flip(i)
+	case p < 92:
 		h.disk.CutAfter(int64(h.random.IntN(40)))
-	case p < 97:
+	case p < 94:
 		h.restart(true)
 	default:
 		h.restart(false)
@@ -245,6 +288,7 @@ func (h *history) settle(m *modelShard, i int, a *Append) {
 	for k, v := range b.values {
 		m.values[a.BaseOffset+int64(k)] = v
 		m.times[a.BaseOffset+int64(k)] = b.timestamp
+		h.publish(i, a.Header.LeaderEpoch, a.BaseOffset+int64(k), v)
 	}
 	m.end = a.LastOffset + 1
 	if m.config.FlushMessages == 1 {
@@ -360,11 +404,15 @@ func (h *history) truncate(i int) {
 	at := m.start + h.random.Int64N(m.end-m.start)
 	h.note("truncate %d to %d (%d to %d)", i, at, m.start, m.end)
 	err := sh.Truncate(at)
+	h.epoch++ // it is a new leader that asks for it
 	if err != nil && !h.disk.IsCut() {
 		h.t.Errorf("truncate to %d: %v", at, err)
 		return
 	}
 	cut := at
+	if st := sh.State(); err == nil && st.LogEnd < at {
+		cut = st.LogEnd // of an append that nobody answered before a restart the model knows no base
+	}
 	for _, a := range m.appends {
 		if a.base <= at && at <= a.last {
 			cut = max(a.base, m.start)
@@ -384,6 +432,9 @@ func (h *history) truncate(i int) {
 	}
 	h.cut(i, cut)
 	m.durable = cut
+	for k := range m.appends {
+		m.appends[k].producer = -1 // of a producer whose last five batches were cut nothing is known
+	}
 	h.forget(i)
 }
 
@@ -488,12 +539,20 @@ func (h *history) restart(clean bool) {
 	}
 	h.note("restart, clean %v, mode %v", clean, mode)
 	h.disk = h.disk.Crash(mode)
+	if !clean {
+		h.cuts++
+	}
+	bare := h.disk.Crash(disktest.CrashKeep)
 	h.open()
+	h.removeOrphans()
 	if clean && !h.store.Clean() {
 		h.t.Errorf("a clean stop is not seen as one")
 	}
 	for i, m := range h.shards {
 		h.found(i, m, clean, mode)
+	}
+	if clean && h.random.IntN(2) == 0 && !h.t.Failed() {
+		h.withoutIndex(bare)
 	}
 }
 
@@ -530,12 +589,20 @@ func (h *history) found(i int, m *modelShard, clean bool, mode disktest.CrashMod
 			m.values[o] = got[o]
 			m.times[o] = h.timeOf(sh, o)
 		}
+		h.publish(i, sh.EpochAt(o), o, got[o])
+	}
+	if len(m.maybe) == 0 {
+		h.stillKnown(i, m, st)
 	}
 	if st.LogEnd != m.end || len(m.maybe) > 0 {
 		if st.LogEnd < m.end {
 			h.cut(i, st.LogEnd)
 		}
 		h.forget(i)
+	}
+	if !clean {
+		// What was in front may have been lost before it was durable, and what only it told of producers with it.
+		m.appends = slices.DeleteFunc(m.appends, func(a modelAppend) bool { return a.base < st.LogStart })
 	}
 	m.start, m.end, m.durable = st.LogStart, st.LogEnd, st.LogEnd
 	m.startMin = st.LogStart

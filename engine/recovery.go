@@ -40,6 +40,7 @@ func (s *Store) recover(ctx context.Context) error {
 	// Where nothing was ever written that is as good as a clean stop. That there are no shards does not tell: a
 	// power cut may have taken the only ones, with records that were read.
 	s.clean = s.clean || first && !fresh && len(dirs) == 0
+	s.indexLost = (first || fresh) && len(dirs) > 0
 	for id := range catalogue {
 		if _, ok := dirs[id]; !ok {
 			s.missingShard(id, catalogue[id])

@@ -145,6 +145,9 @@ func (sh *Shard) deleteSegments(n int, start int64) error {
 	if err := store.Failed(); err != nil {
 		return err
 	}
+	if sh.deleted.Load() {
+		return ErrShardDeleted // while maintain was waited for: its directory is not there any more
+	}
 	list := sh.list.Load()
 	if n > 0 {
 		// The header of what stays must be durable before what was before it goes, and so must what only the

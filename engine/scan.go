@@ -57,6 +57,7 @@ func (s *appendScan) step() {
 		s.done = true
 		return
 	}
+	s.unreadable = isNewer(err)
 	if err == nil {
 		err = s.load(min(s.position+int64(h.Length), s.size))
 	}
@@ -69,13 +70,12 @@ func (s *appendScan) step() {
 	}
 	if err != nil {
 		s.bad, s.done = err, true
-		s.unreadable = s.unreadable || isNewer(err)
 		return
 	}
 	s.position += int64(n)
 }
 
-// isNewer tells what a newer program wrote from damage: its checksum is right.
+// isNewer tells an append of a newer program from damage: the checksum of its header is right.
 func isNewer(err error) bool {
 	return errors.Is(err, model.ErrVersion) || errors.Is(err, model.ErrKind) || errors.Is(err, model.ErrFlags) ||
 		errors.Is(err, model.ErrBodyCodec)

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +120,66 @@ func TestNewerAppendIsNotTheEndOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantValues(t, openTest(t, o).shard(1, ShardConfig{}), 0, end)
+}
+
+// One flipped bit, and the index store gone: all segments behind the flipped one were set aside. They are served, and
+// so is what stands before the bit.
+func TestFlippedBitWithoutIndexCostsItsSegmentOnly(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	var minutes atomic.Int64
+	o.Now = func() time.Time { return time.Unix(60*minutes.Add(1), 0) }
+	s := openTest(t, o)
+	sh := s.shard(1, ShardConfig{SegmentBytes: 20_000, SegmentAge: 10_000 * time.Hour})
+	for i := range 100 {
+		s.append(sh, batchOf(10, 100, int64(i)))
+	}
+	segments := sh.list.Load().segments
+	damaged, next := segments[1], segments[2].base
+	s.Close()
+	b, err := os.ReadFile(damaged.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(damaged.path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []bool{true, false} { // the next start has an index store again
+		if lost {
+			if err := os.RemoveAll(filepath.Join(o.Dir, indexDirName)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s = openTest(t, o)
+		sh = s.shard(1, ShardConfig{})
+		if st := sh.State(); st.LogStart != 0 || st.LogEnd != 1000 {
+			t.Fatalf("state %+v", st)
+		}
+		wantValues(t, sh, next, 1000)
+		got, err := readUntil(sh, 0, 1000)
+		if !errors.Is(err, ErrCorrupt) || int64(len(got)) <= damaged.base || int64(len(got)) >= next {
+			t.Fatalf("%d records and %v", len(got), err)
+		}
+		s.Close()
+	}
+}
+
+// A shard that was dropped while its directory was to be synced stopped all writes to the data directory.
+func TestDropBesideSyncStopsNoWrites(t *testing.T) {
+	disk := disktest.New(1)
+	s := simStore(t, disk, nil)
+	sh := s.shard(1, ShardConfig{})
+	s.append(sh, batchOf(10, 100, 1))
+	fresh := sh.list.Load().segments // as a sync collects them
+	if err := s.DropShard(sh.id); err != nil {
+		t.Fatal(err)
+	}
+	if err := syncShardDirs(s.Store, fresh); err != nil {
+		t.Errorf("sync beside the drop: %v", err)
+	}
+	if err := sh.deleteSegments(1, 10); !errors.Is(err, ErrShardDeleted) || s.Failed() != nil {
+		t.Errorf("retention beside the drop: %v, %v", err, s.Failed())
+	}
 }
 
 func tryOpen(disk *disktest.Disk) error {

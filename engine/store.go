@@ -33,6 +33,8 @@ type Store struct {
 	chunks  chunkPool
 	sinks   atomic.Pointer[[]Sink]
 	clean   bool
+	// indexLost: there are shards, and the index store has been made anew.
+	indexLost bool
 
 	writers   []*writer
 	syncer    *syncer

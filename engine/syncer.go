@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -226,8 +228,12 @@ func syncShardDirs(s *Store, fresh []*segment) error {
 	for range min(len(fresh), dirSyncsMax, s.handles.syncMax()) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(fresh)); i = next.Add(1) - 1 {
-				dir := fresh[i].shard.dir
+				sh := fresh[i].shard
+				dir := sh.dir
 				if err := s.fs.SyncDir(dir); err != nil {
+					if sh.deleted.Load() && errors.Is(err, fs.ErrNotExist) {
+						continue // the drop has renamed it meanwhile
+					}
 					err = fmt.Errorf("sync directory %s: %w", dir, err)
 					failed.CompareAndSwap(nil, &err)
 				}

@@ -22,6 +22,7 @@ import (
 	"millrace/kafka/group"
 	"millrace/meta"
 	"millrace/meta/cluster"
+	"millrace/meta/config"
 	"millrace/perf"
 )
 
@@ -184,25 +185,12 @@ func (h *powerHistory) open(cuts bool) {
 			h.disk.CutAfter(int64(h.random.IntN(60)))
 		}
 		h.sink = newPowerSink()
-		b := &Broker{config: settings, log: slog.New(slog.DiscardHandler), pool: perf.NewPool(1 << 20),
-			machine: cluster.NewMachine(), groups: group.NewStore(), fs: h.disk}
+		log := slog.New(slog.DiscardHandler)
 		if os.Getenv("MILLRACE_TEST_SEED") != "" && testing.Verbose() {
-			b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 		}
-		b.simulate = func(e *engine.Options, m *meta.Options) {
-			e.IndexFS, e.ReserveBytes, e.Sinks = h.disk.PebbleFS(), 1, []engine.Sink{h.sink}
-			e.CheckpointBytes, e.CheckpointInterval, e.OpenSegmentsMax = 32<<10, time.Hour, 8
-			m.FS, m.Sync, m.SnapshotEntries, m.SnapshotBytes = h.disk.PebbleFS(), true, 20, 1
-		}
-		h.broker = b
-		ctx := context.Background()
-		err := b.openStores(ctx)
-		if err == nil {
-			err = b.checkOrphans()
-		}
-		if err == nil {
-			err = b.join(ctx, nil)
-		}
+		var err error
+		h.broker, err = openSimulated(settings, h.disk, h.sink, log)
 		if err == nil && !h.disk.IsCut() {
 			h.disk.CutAfter(-1)
 			h.shrink()
@@ -214,6 +202,26 @@ func (h *powerHistory) open(cuts bool) {
 		h.note("the power went during the start: %v", err)
 		h.crash()
 	}
+}
+
+// openSimulated starts the stores of a broker on a simulated disk, in the order of a start. The broker is to be
+// closed also after an error.
+func openSimulated(settings *config.Broker, disk *disktest.Disk, sink engine.Sink, log *slog.Logger) (*Broker, error) {
+	b := &Broker{config: settings, log: log, pool: perf.NewPool(1 << 20), machine: cluster.NewMachine(),
+		groups: group.NewStore(), fs: disk}
+	b.simulate = func(e *engine.Options, m *meta.Options) {
+		e.IndexFS, e.ReserveBytes, e.Sinks = disk.PebbleFS(), 1, []engine.Sink{sink}
+		e.CheckpointBytes, e.CheckpointInterval, e.OpenSegmentsMax = 32<<10, time.Hour, 8
+		m.FS, m.Sync, m.SnapshotEntries, m.SnapshotBytes = disk.PebbleFS(), true, 20, 1
+	}
+	ctx := context.Background()
+	if err := b.openStores(ctx); err != nil {
+		return b, err
+	}
+	if err := b.checkOrphans(); err != nil {
+		return b, err
+	}
+	return b, b.join(ctx, nil)
 }
 
 // crash ends what runs and takes what a machine finds afterwards.

@@ -103,3 +103,23 @@ func (d *Disk) FlipBit(path string, pos int64, bit uint, once bool) error {
 	n.flipped.Store(true)
 	return nil
 }
+
+// ClearFlips turns every flipped bit back.
+func (d *Disk) ClearFlips() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	seen := make(map[*node]bool)
+	var clearAll func(n *node)
+	clearAll = func(n *node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		n.flips = nil
+		n.flipped.Store(false)
+		for _, child := range n.entries {
+			clearAll(child)
+		}
+	}
+	clearAll(d.root)
+}
