@@ -83,6 +83,9 @@ func TestTwice(t *testing.T) {
 	f("a slowdown", []compare.Row{row("A", slow...), row("B", even...)}, []compare.Row{row("A", slow...)}, 1, true)
 	f("one that noise hid", []compare.Row{row("A", noisyBad...)}, []compare.Row{row("A", slow...)}, 1, true)
 	f("noise twice", []compare.Row{row("A", noisyBad...)}, []compare.Row{row("A", noisyBad...)}, 1, false)
+	spread := []float64{1.1, 1.6, 1.9, 1.5, 1.7} // not every pair is beyond the limit, and the test finds it
+	f("spread, and slower twice", []compare.Row{row("A", spread...)}, []compare.Row{row("A", spread...)}, 1, true)
+	f("spread, and slower once", []compare.Row{row("A", spread...)}, []compare.Row{row("A", 0.8, 1.2, 1, 1, 1)}, 1, false)
 	f("one that only came along", []compare.Row{row("A", slow...), row("B", even...)}, []compare.Row{row("A", even...), row("B", slow...)}, 1, false)
 	f("one that is gone", []compare.Row{row("A", slow...)}, nil, 1, true)
 }

@@ -20,7 +20,7 @@ import (
 // does only ever makes one slower. They are short, so that one of them has the processor to itself.
 const (
 	microTime = "20ms"
-	microRuns = "5"
+	microRuns = "3"
 )
 
 // binary is the test binary of a package on one side.

@@ -25,6 +25,19 @@ func suspects(rows []compare.Row) []compare.Row {
 	return all
 }
 
+// twiceWorse is the second measurement with the verdict that both make together: where the test finds each to be worse by
+// more than the limit, noise does not explain it, although not every pair says so.
+func twiceWorse(first, second compare.Row) compare.Row {
+	shown := func(r compare.Row) bool { return r.P < worseByChance && r.Ratio > 1+slowdownMax }
+	if second.Verdict == compare.TooNoisy && shown(first) && shown(second) {
+		second.Verdict = compare.Worse
+	}
+	return second
+}
+
+// worseByChance is how often the test may find a difference where there is none.
+const worseByChance = 0.05
+
 // replaced puts what was measured again in the place of what it was measured for. Of a workload or a function that was run
 // for one suspect, rows that were none come along, and are left as they were: who is asked twice must not be given a second
 // chance to look bad by accident.
@@ -38,7 +51,7 @@ func replaced(rows, suspected, again []compare.Row) []compare.Row {
 			continue
 		}
 		if j := slices.IndexFunc(again, func(a compare.Row) bool { return same(a, r) }); j >= 0 {
-			all[i] = again[j]
+			all[i] = twiceWorse(r, again[j])
 		}
 	}
 	return all
@@ -65,7 +78,7 @@ func tell(w io.Writer, rows []compare.Row) error {
 	}
 	fmt.Fprintf(w, "\nnoise: the ratios spread over up to %.0f %% of their median\n", widest*100)
 	if unknown > 0 {
-		fmt.Fprintf(w, "of %d of %d figures this host is too noisy to tell: a slowdown of them was to be found only where every pair shows it\n", unknown, len(rows))
+		fmt.Fprintf(w, "of %d of %d figures this host is too noisy to tell: a slowdown of them was to be found only where every pair, or the test twice, shows it\n", unknown, len(rows))
 	}
 	if worse > 0 {
 		return fmt.Errorf("%d of %d figures are worse than the base by more than %.0f %%, and were so when they were measured again", worse, len(rows), slowdownMax*100)
