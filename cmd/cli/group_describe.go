@@ -83,6 +83,15 @@ func describeGroup(ctx context.Context, adm *kadm.Client, name string) (groupDes
 	if err != nil {
 		return d, explainGroup(name, err)
 	}
+	var fault error
+	commits.Each(func(o kadm.OffsetResponse) {
+		if o.Err != nil && fault == nil {
+			fault = fmt.Errorf("offset of topic %s partition %d: %w", o.Topic, o.Partition, o.Err)
+		}
+	})
+	if fault != nil {
+		return d, explainGroup(name, fault)
+	}
 	owners, set := map[topicPartition]groupMember{}, kadm.TopicsSet{}
 	for _, m := range view.Members {
 		for _, tp := range m.Assigned {
