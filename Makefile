@@ -1,11 +1,13 @@
 # Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs
-# test-clients clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
+# test-clients install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
 # they need under ~/.cache, and bench brings Apache Kafka there.
 
 GO         ?= go
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS    := -s -w -X main.version=$(VERSION)
 DATA       ?= ./data
+PREFIX     ?= /usr/local
+DESTDIR    ?=
 FUZZTIME   ?= 10s
 BENCHTIME  ?= 1s
 # Pinned so that two machines report the same findings.
@@ -19,7 +21,7 @@ UNCHECKED  := Recovery|Open
 # bench-full goes on where it ended; another OUT begins anew.
 OUT        ?= bench-results/full
 
-.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients clean
+.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients install clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
@@ -89,6 +91,21 @@ docs: build
 # The longer matrix of clients; its result table is docs/clients.md.
 test-clients: build
 	MILLRACE=$(CURDIR)/bin/millrace bench/clients/run.sh
+
+# The program with its man pages, shell completion and systemd unit, below DESTDIR and PREFIX; settings that are there
+# already stay. `systemctl enable --now millrace` starts it.
+install: build
+	install -D -m 755 bin/millrace $(DESTDIR)$(PREFIX)/bin/millrace
+	./bin/millrace docs man bin/man
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 bin/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	./bin/millrace completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/millrace
+	./bin/millrace completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_millrace
+	./bin/millrace completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/millrace.fish
+	install -d $(DESTDIR)/etc/systemd/system $(DESTDIR)/etc/millrace
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' cmd/millrace/millrace.service > $(DESTDIR)/etc/systemd/system/millrace.service
+	[ -e $(DESTDIR)/etc/millrace/broker.properties ] || install -m 644 cmd/millrace/broker.properties $(DESTDIR)/etc/millrace/broker.properties
 
 clean:
 	rm -rf bin

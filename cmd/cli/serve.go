@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/broker"
@@ -91,6 +92,13 @@ func (a *App) logger(loaded *config.Broker) *slog.Logger {
 // where the collector gets its turn late.
 const garbagePercent = 50
 
+// tellManager tells a service manager that waits for it (systemd's Type=notify) how far the broker is.
+func tellManager(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("the service manager could not be told", "state", state, "err", err)
+	}
+}
+
 func (a *App) serve(parent context.Context, loaded *config.Broker, started time.Time) error {
 	log := a.logger(loaded)
 	ctx, stop := interruptible(parent)
@@ -109,7 +117,9 @@ func (a *App) serve(parent context.Context, loaded *config.Broker, started time.
 	}
 	log.Info("broker ready", "listeners", strings.Join(b.Addresses(), ","), "admin", b.AdminAddress(),
 		"cluster_id", b.ClusterID(), "took_ms", time.Since(started).Milliseconds())
+	tellManager(log, daemon.SdNotifyReady)
 	<-ctx.Done()
+	tellManager(log, daemon.SdNotifyStopping)
 	log.Info("broker stopping")
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()

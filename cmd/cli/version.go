@@ -18,13 +18,23 @@ func (a *App) versionCommand() *cobra.Command {
 			facts := struct {
 				Version  string `json:"version"`
 				Revision string `json:"revision,omitempty"`
+				Time     string `json:"time,omitempty"`
+				Modified bool   `json:"modified,omitempty"`
 				Go       string `json:"go"`
 				Platform string `json:"platform"`
-			}{Version: a.Version, Revision: revision(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			}{Version: a.Version, Revision: revision(), Time: buildSetting("vcs.time"), Modified: modified(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 			if asJSON {
 				return a.printJSON(facts)
 			}
-			_, err := fmt.Fprintf(a.Out, "millrace %s %s %s\n", facts.Version, facts.Go, facts.Platform)
+			built := ""
+			if facts.Revision != "" {
+				built = fmt.Sprintf(" (commit %.12s of %s", facts.Revision, facts.Time)
+				if facts.Modified {
+					built += ", with changes"
+				}
+				built += ")"
+			}
+			_, err := fmt.Fprintf(a.Out, "millrace %s%s %s %s\n", facts.Version, built, facts.Go, facts.Platform)
 			return err
 		},
 	}
