@@ -259,10 +259,10 @@ func (h *cleanHistory) clean() {
 	var err error
 	if h.random.IntN(4) == 0 {
 		// The keys fill their memory again and again.
-		memory := h.store.opts.CleanMemoryBytes
-		h.store.opts.CleanMemoryBytes = 0
+		memory := h.store.Store.opts.CleanMemoryBytes
+		h.store.Store.opts.CleanMemoryBytes = keySlotSize * (1 + h.random.Int64N(12))
 		err = h.store.cleaner.clean(&plan)
-		h.store.opts.CleanMemoryBytes = memory
+		h.store.Store.opts.CleanMemoryBytes = memory
 	} else {
 		err = h.store.cleaner.clean(&plan)
 	}

@@ -24,14 +24,16 @@ type keySlot struct {
 }
 
 const (
-	keySlotSize  = int64(3 * 8)
-	keySlotsMin  = 1 << 10
-	keyLoadParts = 8 // of ten slots in use at most
+	keySlotSize   = int64(3 * 8)
+	keySlotsMin   = 4
+	keySlotsFirst = 1 << 10
+	keyLoadParts  = 8 // of ten slots in use at most
 )
 
 // newKeyMap makes a map that never takes more memory than bytesMax, the moments included in which it grows.
 func newKeyMap(bytesMax int64) *keyMap {
-	return &keyMap{high: maphash.MakeSeed(), low: maphash.MakeSeed(), slots: make([]keySlot, keySlotsMin), bytesMax: bytesMax}
+	size := min(keySlotsFirst, max(bytesMax/keySlotSize, keySlotsMin))
+	return &keyMap{high: maphash.MakeSeed(), low: maphash.MakeSeed(), slots: make([]keySlot, size), bytesMax: bytesMax}
 }
 
 // bytes returns the memory in use.

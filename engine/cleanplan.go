@@ -44,7 +44,7 @@ func (sh *Shard) planClean(now int64) (p cleanPlan, due bool) {
 			continue
 		}
 		dirty += s.published.Load()
-		late = late || now-s.created >= config.MaxCompactionLag.Milliseconds()
+		late = late || now-s.begun() >= config.MaxCompactionLag.Milliseconds()
 	}
 	if len(p.segments) == 0 {
 		return p, false

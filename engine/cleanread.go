@@ -10,7 +10,7 @@ import (
 )
 
 // cleanReadBytes is how much compaction reads at once.
-const cleanReadBytes = 256 << 10
+const cleanReadBytes = 128 << 10
 
 // appendReader reads a segment's appends one after the other and verifies them. It reads into a buffer of its
 // own: a mapping would stall on cold pages, which stops more than the goroutine.

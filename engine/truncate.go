@@ -209,6 +209,9 @@ func (sh *Shard) drop() error {
 	if sh.quarantine.Swap(nil) != nil {
 		store.metrics.QuarantinedShards.Add(-1)
 	}
+	if sh.cleaned.damaged.Swap(false) {
+		store.metrics.UncleanableShards.Add(-1)
+	}
 	store.catalogue.Lock()
 	sh.checkpoint.version.Add(1)
 	err := store.index.dropShard(sh.id)
