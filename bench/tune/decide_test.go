@@ -124,7 +124,7 @@ func (h *host) search(t *testing.T, rounds int) (*Report, error) {
 		h.noise = []float64{1, 1.01, 0.99, 1.005, 0.995, 1.002}
 	}
 	tunables := []Tunable{{Setting: "a", Default: "0", Values: []string{"1", "2"}}, {Setting: "b", Default: "0", Values: []string{"1"}}}
-	s := &search{options: Options{DataDir: t.TempDir(), Goal: Throughput, Rounds: rounds, Seconds: time.Second, Tunables: tunables}, measure: h.measure, say: func(string, ...any) {}}
+	s := &search{options: Options{DataDir: t.TempDir(), Goal: Throughput, Rounds: rounds, Duration: time.Second, Tunables: tunables}, measure: h.measure, say: func(string, ...any) {}}
 	return s.run(t.Context())
 }
 
@@ -193,7 +193,7 @@ func TestControl(t *testing.T) {
 func TestOptions(t *testing.T) {
 	f := func(want string, change func(o *Options)) {
 		t.Helper()
-		o := Options{Goal: Latency, Rounds: 5, Seconds: time.Second}
+		o := Options{Goal: Latency, Rounds: 5, Duration: time.Second}
 		change(&o)
 		if err := o.Validate(); err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
@@ -202,5 +202,5 @@ func TestOptions(t *testing.T) {
 	f("", func(*Options) {})
 	f(`--for "speed" is none of`, func(o *Options) { o.Goal = "speed" })
 	f("--rounds 0", func(o *Options) { o.Rounds = 0 })
-	f("--seconds 0.05", func(o *Options) { o.Seconds = 50 * time.Millisecond })
+	f("--seconds 0.05", func(o *Options) { o.Duration = 50 * time.Millisecond })
 }

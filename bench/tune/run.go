@@ -18,8 +18,8 @@ import (
 // Bounds of Options.
 const (
 	RoundsMax   = 100
-	SecondsMin  = 100 * time.Millisecond
-	SecondsMax  = 5 * time.Minute
+	DurationMin = 100 * time.Millisecond
+	DurationMax = 5 * time.Minute
 	warmupShare = 4 // of the measured time is the time before it, one part in so many
 
 	bytesMax   = 2_000_000_000 // that one workload writes
@@ -31,14 +31,14 @@ const (
 
 // Options say what to tune and how.
 type Options struct {
-	DataDir string // on the file system that is meant; it exists
-	Goal    Goal
-	Rounds  int           // of each candidate beside the defaults, 1 to RoundsMax; compare.RoundsMin for a verdict
-	Seconds time.Duration // that each workload is measured in each round
-	Binary  string        // millrace
-	Version string
-	Command string
-	Facts   Facts
+	DataDir  string // on the file system that is meant; it exists
+	Goal     Goal
+	Rounds   int           // of each candidate beside the defaults, 1 to RoundsMax; compare.RoundsMin for a verdict
+	Duration time.Duration // that each workload is measured in each round
+	Binary   string        // millrace
+	Version  string
+	Command  string
+	Facts    Facts
 	// Tunables replaces what Tunables(Facts) says; nil: it does not.
 	Tunables []Tunable
 	// Progress is called about twice a second while a workload runs, from one goroutine; nil: never.
@@ -66,7 +66,7 @@ func (o *Options) Validate() error {
 	}
 	refuse(!slices.Contains(Goals(), o.Goal), "--for %q is none of %v", o.Goal, Goals())
 	refuse(o.Rounds < 1 || o.Rounds > RoundsMax, "--rounds %d is not within 1 and %d", o.Rounds, RoundsMax)
-	refuse(o.Seconds < SecondsMin || o.Seconds > SecondsMax, "--seconds %v is not within %v and %v", o.Seconds.Seconds(), SecondsMin.Seconds(), SecondsMax.Seconds())
+	refuse(o.Duration < DurationMin || o.Duration > DurationMax, "--seconds %v is not within %v and %v", o.Duration.Seconds(), DurationMin.Seconds(), DurationMax.Seconds())
 	if err := errors.Join(errs...); err != nil {
 		return &bench.UsageError{Err: err}
 	}
@@ -93,7 +93,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{options: o, dir: dir, loads: o.Goal.loads(o.Seconds, bytes)}
+	m := &machine{options: o, dir: dir, loads: o.Goal.loads(o.Duration, bytes)}
 	s := &search{options: o, measure: m.measure, say: m.say}
 	m.left = s.left
 	report, err := s.run(ctx)

@@ -46,7 +46,7 @@ func TestRefuse(t *testing.T) {
 // TestLoads holds that each goal's loads make sense, and that something decides in each.
 func TestLoads(t *testing.T) {
 	for _, goal := range Goals() {
-		for _, l := range goal.loads(SecondsMin, bytesMin) {
+		for _, l := range goal.loads(DurationMin, bytesMin) {
 			if bench.Find(l.workload) == nil || len(l.decides) == 0 || len(l.given) == 0 {
 				t.Errorf("%s: %+v", goal, l)
 			}

@@ -26,7 +26,7 @@ type search struct {
 // run does all of it.
 func (s *search) run(ctx context.Context) (*Report, error) {
 	o := s.options
-	r := &Report{Format: Format, Command: o.Command, Millrace: o.Version, Goal: o.Goal, Rounds: o.Rounds, Seconds: o.Seconds.Seconds(),
+	r := &Report{Format: Format, Command: o.Command, Millrace: o.Version, Goal: o.Goal, Rounds: o.Rounds, Seconds: o.Duration.Seconds(),
 		Began: time.Now().UTC(), Host: compare.HostOf(o.DataDir), Tunables: o.Tunables, Trials: []Trial{}, Settings: []string{}}
 	all := variants(o.Tunables)
 	s.began, s.planned = time.Now(), (len(all)+2)*o.Rounds
@@ -108,8 +108,8 @@ const guessedAround = 1500 * time.Millisecond
 func (s *search) left() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := len(s.options.Goal.loads(s.options.Seconds, bytesMax))
-	each := time.Duration(n)*(s.options.Seconds+s.options.Seconds/warmupShare+guessedAround) + guessedAround
+	n := len(s.options.Goal.loads(s.options.Duration, bytesMax))
+	each := time.Duration(n)*(s.options.Duration+s.options.Duration/warmupShare+guessedAround) + guessedAround
 	if s.done > 0 {
 		each = time.Since(s.began) / time.Duration(s.done)
 	}

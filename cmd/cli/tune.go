@@ -79,7 +79,7 @@ func (a *App) tune(cmd *cobra.Command, f *tuneFlags) error {
 	if err != nil {
 		return err
 	}
-	o := tune.Options{DataDir: f.dataDir, Goal: tune.Goal(f.goal), Rounds: f.rounds, Seconds: time.Duration(f.seconds * float64(time.Second)), Binary: binary,
+	o := tune.Options{DataDir: f.dataDir, Goal: tune.Goal(f.goal), Rounds: f.rounds, Duration: time.Duration(f.seconds * float64(time.Second)), Binary: binary,
 		Version: a.Version, Command: "millrace " + strings.Join(a.Args, " "), Say: a.say}
 	if a.Terminal {
 		o.Progress = func(p tune.Progress) { fmt.Fprintf(a.Err, "\r\033[K%s", tuneLine(p)) }
@@ -124,7 +124,7 @@ func (a *App) tuneIn(ctx context.Context, o tune.Options) (*hostspeed.Report, *t
 		return nil, nil, err
 	}
 	a.say("measuring the file system, memory and loopback")
-	measured, err := hostspeed.Measure(ctx, o.DataDir, min(hostTime, 4*o.Seconds))
+	measured, err := hostspeed.Measure(ctx, o.DataDir, min(hostTime, 4*o.Duration))
 	if err != nil {
 		return nil, nil, err
 	}
