@@ -46,7 +46,24 @@ func (w *walk) RunGuarded() error {
 	if err := w.seek(); err != nil {
 		return err
 	}
-	return w.measure()
+	if err := w.measure(); err != nil {
+		return err
+	}
+	if w.segment.generation > 1 {
+		return w.widen()
+	}
+	return nil
+}
+
+// widen adds the block after the first where that is all there is and its append goes on: compaction may have removed
+// the offset and all behind it from the first, and a reader would find nothing to go on with.
+func (w *walk) widen() error {
+	first, err := w.unitEnd(w.start, w.headerPosition, &w.header)
+	if err != nil || w.end > first || first >= w.headerPosition+int64(w.header.Length) {
+		return err
+	}
+	w.end, err = w.unitEnd(first, w.headerPosition, &w.header)
+	return err
 }
 
 // bytes returns [pos, pos+n) after making sure that touching it does not stall, nil with ok where the
