@@ -38,6 +38,7 @@ var (
 var (
 	errBadLanding = errors.New("index entry does not point to an append or block")
 	errThinIndex  = errors.New("index entries are missing")
+	errRecordLost = errors.New("a segment that should be on record is not")
 )
 
 func isNeedsLoad(err error) bool { return errors.Is(err, ErrNeedsLoad) }

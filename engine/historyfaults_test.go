@@ -160,7 +160,7 @@ func (h *history) stillKnown(i int, m *modelShard, st State) {
 	}
 }
 
-// withoutIndex opens the disk as the last start found it, but without its index store: the same logs are found.
+// withoutIndex, which runs where MILLRACE_TEST_WITHOUT_INDEX is set, opens the disk as the last start found it, but without its index store: the same logs are found.
 func (h *history) withoutIndex(bare *disktest.Disk) {
 	if err := bare.RemoveAll("/data/index"); err != nil {
 		h.t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,14 @@ func (r *shardRecovery) run() error {
 	if r.known.damaged {
 		r.known.distrust()
 	}
-	if err := r.collect(); err != nil {
+	err := r.collect()
+	if errors.Is(err, errRecordLost) {
+		sh.store.log.Error("index store lost part of its records: the whole log is scanned", "shard", sh.id.String(), "err", err)
+		r.known.distrust()
+		r.segments = nil
+		err = r.collect()
+	}
+	if err != nil {
 		return err
 	}
 	if r.fileMissing && len(r.segments) > 0 {
@@ -81,7 +89,14 @@ func (r *shardRecovery) run() error {
 		if r.cause != nil {
 			fields = append(fields, "cause", r.cause.Error())
 		}
-		sh.store.log.Info("shard recovered", fields...)
+		level := slog.LevelInfo
+		if r.cutAt >= 0 {
+			level = slog.LevelWarn
+			if sh.active != nil {
+				fields = append(fields, "segment", sh.active.path)
+			}
+		}
+		sh.store.log.Log(r.ctx, level, "shard recovered", fields...)
 	}
 	return nil
 }
@@ -249,6 +264,9 @@ func (r *shardRecovery) adopt(f segmentFile) (*segment, error) {
 	if c := r.known.checkpoint; c != nil && number < c.segment {
 		if r.compacted(number, header.BaseOffset) {
 			return nil, r.removeLeft(path)
+		}
+		if r.recordLost(number, header.BaseOffset) {
+			return nil, fmt.Errorf("%w: segment %s", errRecordLost, path)
 		}
 		if header.BaseOffset < r.known.logStart {
 			// A power cut brought it back.
@@ -528,29 +546,6 @@ func (r *shardRecovery) settleCleaned() error {
 	b := sh.store.index.db.NewBatch()
 	sh.setCleaned(b, v)
 	return sh.store.index.commit(b, true)
-}
-
-// checkpointsUntilDurable is after how many intervals of checkpoints a sealed segment is taken for durable.
-const checkpointsUntilDurable = 10
-
-// longDurable tells, where no index store does, whether a hole in a segment that others follow is damage and not
-// what a power cut tore: the next segment is so much older than the newest that checkpoints have passed since.
-func (r *shardRecovery) longDurable(i int) bool {
-	age := r.segments[len(r.segments)-1].created - r.segments[i+1].created
-	store := r.shard.store
-	return store.indexLost && age > checkpointsUntilDurable*max(store.opts.CheckpointInterval.Milliseconds(), 1)
-}
-
-// bridge keeps what is behind a hole in a segment that was durable: one flipped bit must not cost all that came
-// after. Reads of the offsets between answer ErrCorrupt.
-func (r *shardRecovery) bridge(s *segment, scan *appendScan, limit int64) {
-	size := r.sizes[s.number]
-	r.shard.store.log.Error("segment is damaged: its offsets from there on cannot be read", "segment", s.path,
-		"position", scan.position, "offset", scan.next, "end_offset", limit, "err", scan.bad)
-	s.published.Store(size)
-	s.written.Store(size)
-	s.tail, s.writtenNext = size, limit
-	s.next.Store(limit)
 }
 
 // settle puts the shard together.

@@ -8,6 +8,9 @@ import (
 // deletedSuffix marks files and directories that left the log and wait for their removal.
 const deletedSuffix = ".deleted"
 
+// orphanSuffix marks directories of shards with records whose topic nobody knows. Nothing removes them.
+const orphanSuffix = ".orphan"
+
 // clockJump is how much more or less than the time between two looks the clock may have moved; clockHold is
 // the number of looks during which nothing is deleted by age after it moved otherwise. A clock that jumps and
 // is set right soon after thus takes no data; one that stays where it is rules after the hold.

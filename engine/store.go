@@ -286,6 +286,19 @@ func (s *Store) RemoveOrphan(id model.ShardID) error {
 	return sh.drop()
 }
 
+// SetOrphanAside takes a shard that was not ensured out of the store. One that has records is kept under another
+// name, for whoever misses it; others are deleted. It blocks.
+func (s *Store) SetOrphanAside(id model.ShardID) error {
+	s.mu.Lock()
+	sh := s.orphans[id]
+	delete(s.orphans, id)
+	s.mu.Unlock()
+	if sh == nil {
+		return nil
+	}
+	return sh.leaveStore(sh.quarantine.Load() != nil || sh.logEnd.Load() > sh.logStart.Load())
+}
+
 // DropShard deletes a shard: it fails what waits, and its directory is renamed at once and removed after
 // FileDeleteDelay. Readers that hold a Span keep their bytes. A shard that is not there is no error. It blocks.
 func (s *Store) DropShard(id model.ShardID) error {

@@ -194,7 +194,11 @@ func (sh *Shard) measure(s *segment, position int64) (latest, latestBase, end in
 
 // drop deletes the shard: what waits fails, its entries leave the index store durably, and its directory is
 // renamed, to be removed after the delay.
-func (sh *Shard) drop() error {
+func (sh *Shard) drop() error { return sh.leaveStore(false) }
+
+// leaveStore takes the shard out of the store. Its directory is removed after the delay or, with keep, stays under
+// another name.
+func (sh *Shard) leaveStore(keep bool) error {
 	sh.maintain.Lock()
 	defer sh.maintain.Unlock()
 	if err := sh.enter(); err != nil {
@@ -232,12 +236,21 @@ func (sh *Shard) drop() error {
 	if !sh.dirMade.Load() {
 		return nil
 	}
-	aside := fmt.Sprintf("%s.%d%s", sh.dir, store.nowMillis(), deletedSuffix)
+	suffix := deletedSuffix
+	if keep {
+		suffix = orphanSuffix
+	}
+	aside := fmt.Sprintf("%s.%d%s", sh.dir, store.nowMillis(), suffix)
 	if err := store.fs.Rename(sh.dir, aside); err != nil {
 		return fmt.Errorf("drop shard %s: %w: %w", sh.id, ErrStorage, err)
 	}
 	if err := store.fs.SyncDir(store.opts.Dir); err != nil {
 		return store.fail(err)
+	}
+	if keep {
+		store.log.Warn("shard of a topic that does not exist is set aside: remove it when nothing of it is missed",
+			"shard", sh.id.String(), "topic", sh.topicName, "dir", aside)
+		return nil
 	}
 	store.log.Info("shard dropped", "shard", sh.id.String(), "topic", sh.topicName)
 	store.janitor.remove(aside, true, sh.config.Load().FileDeleteDelay)
