@@ -28,7 +28,7 @@ import (
 
 const (
 	// powerCutsDefault is how many power cuts a test run survives; a fifth under the race detector.
-	powerCutsDefault = 400
+	powerCutsDefault = 300
 	// powerCutsPerHistory is where a history ends and another begins on an empty disk.
 	powerCutsPerHistory = 25
 	powerTopicsMax      = 5

@@ -130,16 +130,17 @@ func (k *shardKeeper) close() {
 	k.ended.Wait()
 }
 
-// removeOrphans deletes the shards on disk whose topics were deleted while their directories could not be.
+// removeOrphans takes the shards on disk away whose topics were deleted while their directories could not be. What
+// has records is only set aside: a cluster state that lost its last changes looks the same.
 func (k *shardKeeper) removeOrphans() error {
 	orphans := k.store.Orphans()
 	for _, id := range orphans {
-		if err := k.store.RemoveOrphan(id); err != nil {
-			return fmt.Errorf("remove shard %s of a deleted topic: %w", id, err)
+		if err := k.store.SetOrphanAside(id); err != nil {
+			return fmt.Errorf("set shard %s of a deleted topic aside: %w", id, err)
 		}
 	}
 	if len(orphans) > 0 {
-		k.log.Info("shards of deleted topics removed", "shards", len(orphans))
+		k.log.Info("shards of topics that do not exist taken away", "shards", len(orphans))
 	}
 	return nil
 }
