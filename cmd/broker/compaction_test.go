@@ -120,6 +120,9 @@ func TestCompaction(t *testing.T) {
 		for range 100 {
 			n := random.IntN(keys)
 			r := &kgo.Record{Key: fmt.Appendf(nil, "key-%d", n), Value: fmt.Appendf(nil, "%d of %d", c.count+len(records), n)}
+			if random.IntN(40) == 0 {
+				r.Value = append(r.Value, make([]byte, 40_000)...) // a batch of several blocks
+			}
 			if random.IntN(3) == 0 {
 				r.Headers = []kgo.RecordHeader{{Key: "round", Value: fmt.Append(nil, round)}, {Key: "", Value: nil}}
 			}
