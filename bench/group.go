@@ -24,7 +24,7 @@ const (
 	// heartbeats here.
 	groupSession     = time.Minute
 	groupDurationMax = 10 * time.Minute
-	coordinatorTries = 50 // some brokers make a topic of their own first
+	coordinatorTries = 300 // settleEvery apart
 )
 
 // UnitPerSecond is the unit of an Extra that is the better the higher; all others are the better the lower.
@@ -74,20 +74,16 @@ func runGroup(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	return []*Figures{f}, nil
 }
 
-// coordinator asks who coordinates a group.
+// coordinator asks who coordinates a group and returns when that broker says that it does: some make a topic of their own
+// first, and load it.
 func (r *runner) coordinator(ctx context.Context, group string) (string, error) {
 	for try := 1; ; try++ {
-		req := kmsg.NewPtrFindCoordinatorRequest()
-		req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
-		res, err := req.RequestWith(ctx, r.client)
+		address, err := r.findCoordinator(ctx, group)
 		if err == nil {
-			host, port, code := res.Host, res.Port, res.ErrorCode
-			if len(res.Coordinators) > 0 {
-				host, port, code = res.Coordinators[0].Host, res.Coordinators[0].Port, res.Coordinators[0].ErrorCode
-			}
-			if err = kerr.ErrorForCode(code); err == nil {
-				return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
-			}
+			err = coordinates(ctx, address, group)
+		}
+		if err == nil {
+			return address, nil
 		}
 		if try == coordinatorTries || !kerr.IsRetriable(err) {
 			return "", fmt.Errorf("find the coordinator of group %s: %w", group, err)
@@ -100,6 +96,43 @@ func (r *runner) coordinator(ctx context.Context, group string) (string, error) 
 	}
 }
 
+func (r *runner) findCoordinator(ctx context.Context, group string) (string, error) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = group, []string{group}
+	res, err := req.RequestWith(ctx, r.client)
+	if err != nil {
+		return "", err
+	}
+	host, port, code := res.Host, res.Port, res.ErrorCode
+	if len(res.Coordinators) > 0 {
+		host, port, code = res.Coordinators[0].Host, res.Coordinators[0].Port, res.Coordinators[0].ErrorCode
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port))), kerr.ErrorForCode(code)
+}
+
+// coordinates returns an error that can be retried where a broker does not coordinate the group yet. One that does says
+// that it does not know the member that asks.
+func coordinates(ctx context.Context, address, group string) error {
+	ctx, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	conn, err := wire.Dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	stranger := newMember(conn, group, "")
+	err = stranger.beat()
+	for _, early := range []error{kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable} {
+		if errors.Is(err, early) {
+			return err
+		}
+	}
+	var refused *kerr.Error
+	if errors.As(err, &refused) {
+		return nil
+	}
+	return err
+}
+
 // members connects so many; it returns those that it connected also where it fails.
 func (r *runner) members(ctx context.Context, t *topic, address string, s Settings) ([]*member, error) {
 	var all []*member
@@ -108,8 +141,9 @@ func (r *runner) members(ctx context.Context, t *topic, address string, s Settin
 		if err != nil {
 			return all, err
 		}
-		all = append(all, &member{conn: conn, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID("millrace-bench")), group: t.name, topic: t.name,
-			sessionMs: int32((groupSession + 2*(s.Duration+s.Warmup)).Milliseconds())})
+		m := newMember(conn, t.name, t.name)
+		m.sessionMs = int32((groupSession + 2*(s.Duration+s.Warmup)).Milliseconds())
+		all = append(all, m)
 	}
 	return all, nil
 }

@@ -41,6 +41,10 @@ type member struct {
 	leads        []string // ids of all members, where this one leads
 }
 
+func newMember(conn *wire.Conn, group, topic string) *member {
+	return &member{conn: conn, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID("millrace-bench")), group: group, topic: topic}
+}
+
 // ask sends a request and reads its answer.
 func (m *member) ask(req kmsg.Request) (kmsg.Response, error) {
 	m.correlation++
