@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -171,4 +172,41 @@ func TestCleanInPasses(t *testing.T) {
 	if full := s.metrics.CleanMapFull.Load(); full < 4 {
 		t.Errorf("the memory was full %d times", full)
 	}
+}
+
+// An index store that went back to before a compaction costs a scan, nothing else.
+func TestCleanForgottenByTheIndexStore(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	s := openTest(t, o)
+	sh := s.shard(1, compacting)
+	for i := range 4 {
+		put(t, s, sh, -1, 0, "a=1", fmt.Sprintf("b%d=1", i))
+		roll(sh)
+	}
+	put(t, s, sh, -1, 0, "c=1")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	index, before := filepath.Join(o.Dir, indexDirName), filepath.Join(t.TempDir(), indexDirName)
+	if err := os.CopyFS(before, os.DirFS(index)); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, o)
+	sh = s.shard(1, compacting)
+	if err := cleanNow(t, s, sh); err != nil {
+		t.Fatal(err)
+	}
+	want := "1:b0=1 3:b1=1 5:b2=1 6:a=1 7:b3=1 8:c=1"
+	wantLog(t, sh, want)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(index, os.DirFS(before)); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, o)
+	wantLog(t, s.shard(1, compacting), want)
 }

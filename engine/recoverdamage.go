@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"fmt"
+	"slices"
+)
+
 // recordLost tells whether the index store lost what it had on record of a segment, as where damage took it back
 // to an older state. What was deleted or cut has a successor on record that begins at or below the log start, or
 // where the segment does.
@@ -10,6 +15,26 @@ func (r *shardRecovery) recordLost(number uint64, base int64) bool {
 		}
 	}
 	return true
+}
+
+// recordBehind tells whether a segment that is on record has no file any more because of a compaction that is not on
+// record, as where damage took the index store back to an older state. Nothing has been removed yet.
+func (r *shardRecovery) recordBehind(files map[uint64][]segmentFile) error {
+	for number, m := range r.metas {
+		there := func(f segmentFile) bool { return f.generation == m.generation }
+		if slices.ContainsFunc(files[number], there) {
+			continue
+		}
+		for later, generations := range files {
+			for _, f := range generations {
+				recorded := r.metas[later]
+				if later >= number && f.generation > 1 && (recorded == nil || f.generation > recorded.generation) {
+					return fmt.Errorf("%w: segment %d, which %s may stand for", errRecordLost, number, f.path)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // checkpointsUntilDurable is after how many intervals of checkpoints a sealed segment is taken for durable.

@@ -126,6 +126,9 @@ func (r *shardRecovery) collect() error {
 		sh.nextNumber = max(sh.nextNumber, number+1)
 		files[number] = append(files[number], segmentFile{number, generation, path})
 	}
+	if err := r.recordBehind(files); err != nil {
+		return err
+	}
 	for _, generations := range files {
 		if err := r.choose(generations); err != nil {
 			return err
