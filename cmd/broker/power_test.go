@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// powerCutsDefault is how many power cuts a test run survives; a fifth under the race detector.
+	// powerCutsDefault is how many power cuts a test run survives; a tenth under the race detector.
 	powerCutsDefault = 300
 	// powerCutsPerHistory is where a history ends and another begins on an empty disk.
 	powerCutsPerHistory = 25
@@ -69,7 +69,7 @@ func limit(t *testing.T) time.Duration {
 func TestPowerCuts(t *testing.T) {
 	cuts := int64(number(t, "MILLRACE_TEST_CUTS", powerCutsDefault))
 	if raceEnabled && os.Getenv("MILLRACE_TEST_CUTS") == "" {
-		cuts /= 5
+		cuts /= 10
 	}
 	first := number(t, "MILLRACE_TEST_SEED", 0)
 	alone := first != 0

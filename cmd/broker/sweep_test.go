@@ -44,7 +44,7 @@ func TestOfflineDamage(t *testing.T) {
 	full := os.Getenv("MILLRACE_TEST_SWEEP") == "full"
 	every := 3
 	if raceEnabled {
-		every = 12
+		every = 24
 	}
 	for _, clean := range []bool{true, false} {
 		t.Run(fmt.Sprintf("clean=%v", clean), func(t *testing.T) {
@@ -209,13 +209,14 @@ func otherOf(t *testing.T, disk *disktest.Disk, path string) string {
 func sweepStart(t *testing.T, h *powerHistory, disk *disktest.Disk, clean bool, path, what string) string {
 	log := &logBuffer{}
 	b, err := openSimulated(h.broker.config, disk, newPowerSink(), slog.New(slog.NewTextHandler(log, nil)))
-	defer b.Close(context.Background())
 	if err != nil {
+		b.Close(context.Background())
 		if !strings.Contains(err.Error(), filepath.Dir(path)) {
 			t.Errorf("%s: refused without naming the place: %v", what, err)
 		}
 		return outcomeRefused
 	}
+	defer b.Close(context.Background())
 	topics := 0
 	b.machine.Image().Topics(func(topic *cluster.Topic) bool {
 		topics++
