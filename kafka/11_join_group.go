@@ -22,7 +22,6 @@ func (s *Server) joinGroup(r *request) {
 	if !s.groups.run(func(c *group.Coordinator, now group.Now) { c.Join(now, req, client, r.finish) }) {
 		resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
 		resp.ErrorCode, resp.MemberID, resp.Generation = codeNotCoordinator, req.MemberID, -1
-		resp.Protocol = kmsg.StringPtr("")
 		r.finish(resp)
 	}
 }

@@ -27,10 +27,13 @@ type groups struct {
 	wake    chan struct{} // of size 1
 	done    chan struct{} // closed when the goroutine has ended
 	results chan error    // of the command on its way
+	regexes regexResolver
 }
 
 func newGroups(s *Server) *groups {
-	return &groups{server: s, wake: make(chan struct{}, 1), done: make(chan struct{}), results: make(chan error, 1)}
+	g := &groups{server: s, wake: make(chan struct{}, 1), done: make(chan struct{}), results: make(chan error, 1)}
+	g.regexes.groups = g
+	return g
 }
 
 // groupTopics are the topics of one image: the coordinator's goroutine takes a newer one between calls only.
@@ -51,11 +54,6 @@ func (g *groupTopics) Topic(name string) (consumer.Topic, bool) {
 // TopicByID implements consumer.Topics.
 func (g *groupTopics) TopicByID(id model.TopicID) (consumer.Topic, bool) {
 	return groupTopic(g.image.TopicByID(id))
-}
-
-// Names implements consumer.Topics.
-func (g *groupTopics) Names(f func(string) bool) {
-	g.image.Topics(func(t *cluster.Topic) bool { return f(t.Name) })
 }
 
 // now is the time of both clocks.
@@ -93,6 +91,7 @@ func (g *groups) stop() {
 		g.nudge()
 	}
 	<-g.done
+	g.regexes.running.Wait()
 }
 
 // ended tells whether this broker coordinates no more.
@@ -128,7 +127,7 @@ func (g *groups) serve() {
 		SessionTimeoutMin: o.GroupSessionMin, SessionTimeoutMax: o.GroupSessionMax, InitialDelay: o.GroupInitialDelay,
 		MembersMax: o.GroupMembersMax, OffsetMetadataMax: o.OffsetMetadataMax,
 		OffsetsRetention: o.OffsetsRetention, OffsetsCheck: o.OffsetsCheck, NewID: newMemberID,
-		Topics: topics, ConsumerConfig: g.server.consumerConfig,
+		Topics: topics, Resolve: g.regexes.resolve, ConsumerConfig: g.server.consumerConfig,
 	}, g.server.o.Groups, g.now())
 	c.SweepTopics(func(id model.TopicID) bool { return topics.image.TopicByID(id) != nil })
 	timer := time.NewTimer(time.Hour)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -269,7 +268,7 @@ func Groups(s *kafka.Server) prometheus.Collector {
 		}
 		out <- prometheus.MustNewConstMetric(members, prometheus.GaugeValue, float64(m.Members))
 		for state, n := range m.States {
-			out <- prometheus.MustNewConstMetric(states, prometheus.GaugeValue, float64(n), strings.ToLower(state.Type), state.State)
+			out <- prometheus.MustNewConstMetric(states, prometheus.GaugeValue, float64(n), state.Type, state.State)
 		}
 	})
 	return c

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -66,13 +67,31 @@ func TestHostileMembers(t *testing.T) {
 		t.Errorf("join with an expression of 500 KB: code %d", code)
 	}
 
+	// An expression that takes long: others go on meanwhile.
+	for i := range 100 {
+		b.CreateTopic(t, fmt.Sprintf("regex-%030d", i), 1, nil)
+	}
+	slow := strings.Repeat("(?:.?){1000}", 3)
+	c.ID, c.Topics, c.Regex = brokertest.FreshName("member"), nil, &slow
+	want(t, "join with an expression that is slow", c.Join().ErrorCode, errNone)
+	for range 20 {
+		began := time.Now()
+		want(t, "the good member", good.Beat().ErrorCode, errNone)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a heartbeat beside it took %v", took)
+		}
+	}
+	large := strings.Repeat("(?:.?){1000}", 20)
+	c.Regex = &large
+	want(t, "join with an expression that is too large", c.Join().ErrorCode, errInvalidRegex)
+
 	// Offsets of partitions that do not exist.
 	lost := brokertest.Topic{Name: "no-such-topic"}
 	simple := &brokertest.Member{Conn: m.Conn, Group: brokertest.FreshName("lost"), Generation: -1}
 	for range 1000 {
 		want(t, "commit", simple.Commit(8, lost, 1, nil), errUnknownTopicOrPartition)
 	}
-	want(t, "groups that only such commits named", listed(m.Conn, simple.Group)["Classic Empty"], 0)
+	want(t, "groups that only such commits named", listed(m.Conn, simple.Group)["classic Empty"], 0)
 
 	w.grown("hostile members", 384<<20)
 	want(t, "the good member", good.Beat().ErrorCode, errNone)

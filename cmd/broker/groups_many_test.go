@@ -67,8 +67,8 @@ func TestManyGroups(t *testing.T) {
 	whole := func() {
 		t.Helper()
 		counts := listed(brokertest.Dial(t, b.Addr), "many-")
-		want(t, "classic groups", counts["Classic Stable"], groups/2)
-		want(t, "consumer groups", counts["Consumer Stable"], groups/2)
+		want(t, "classic groups", counts["classic Stable"], groups/2)
+		want(t, "consumer groups", counts["consumer Stable"], groups/2)
 	}
 	whole()
 	last := modern[0]

@@ -23,7 +23,7 @@ type groupFlags struct {
 func (f *groupFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.id, "group", "g", "", "read as a member of this group: begin where it has committed, and commit what was printed")
-	flags.StringVar(&f.protocol, "group-protocol", "classic", "classic, or consumer for that of KIP-848")
+	flags.StringVar(&f.protocol, "group-protocol", "", "classic (the default), or consumer for that of KIP-848")
 	flags.StringVar(&f.instance, "group-instance", "", "be a static member with this instance id")
 }
 
@@ -31,9 +31,11 @@ func (f *groupFlags) check(c *consumeFlags, from start) error {
 	switch {
 	case f.id == "" && f.instance != "":
 		return usagef("--group-instance is for reading in a group: give --group")
+	case f.id == "" && f.protocol != "":
+		return usagef("--group-protocol is for reading in a group: give --group")
 	case f.id == "":
 		return nil
-	case f.protocol != "classic" && f.protocol != "consumer":
+	case f.protocol != "" && f.protocol != "classic" && f.protocol != "consumer":
 		return usagef("--group-protocol %q is neither classic nor consumer", f.protocol)
 	case len(c.partitions) > 0:
 		return usagef("--partition cannot be chosen in a group, which divides the partitions among its members")

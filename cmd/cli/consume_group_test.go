@@ -53,7 +53,7 @@ func TestConsumeInGroup(t *testing.T) {
 
 func TestConsumeInGroupRefuses(t *testing.T) {
 	for _, args := range [][]string{
-		{"--group-instance", "i"}, {"--group", "g", "--group-protocol", "raft"}, {"--group", "g", "--partition", "0"},
+		{"--group-instance", "i"}, {"--group-protocol", "consumer"}, {"--group", "g", "--group-protocol", "raft"}, {"--group", "g", "--partition", "0"},
 		{"--group", "g", "--from", "7"}, {"--group", "g", "--from", "-7"},
 	} {
 		if code, _, errOut := run(t, "", append([]string{"consume", "orders"}, args...)...); code != 2 || errOut == "" {

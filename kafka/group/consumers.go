@@ -24,7 +24,21 @@ type consumerGroup struct {
 func (c *Coordinator) consumerTime() time.Time { return c.started.Add(c.now.Monotonic) }
 
 func (c *Coordinator) consumerOptions(id string) consumer.Options {
-	return consumer.Options{Config: c.o.ConsumerConfig(id), Topics: c.o.Topics, NewID: c.o.NewID}
+	resolve := func(regexes []string) map[string][]string {
+		c.o.Resolve(id, regexes)
+		return nil
+	}
+	return consumer.Options{Config: c.o.ConsumerConfig(id), Topics: c.o.Topics, Resolve: resolve, NewID: c.o.NewID}
+}
+
+// Resolved tells what regular expressions of a group stand for. Those that were given up, since it took too long to
+// find out, are counted.
+func (c *Coordinator) Resolved(now Now, group string, found map[string][]string, givenUp int) {
+	c.now = now
+	c.metrics.Refused += int64(givenUp)
+	if g := c.consumers[group]; g != nil {
+		c.conclude(g, g.Resolved(c.consumerTime(), found), "")
+	}
 }
 
 // loadConsumer brings a group back as it was. Every member has a new session.

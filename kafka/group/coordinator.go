@@ -39,6 +39,8 @@ type Options struct {
 	NewID func() string
 	// Topics are those that exist: the same ones for the length of a call.
 	Topics consumer.Topics
+	// Resolve tells, by Resolved and some time later, what regular expressions of a group stand for.
+	Resolve func(group string, regexes []string)
 	// ConsumerConfig returns the bounds of a group of the consumer protocol.
 	ConsumerConfig func(group string) consumer.Config
 }
@@ -257,8 +259,8 @@ func (c *Coordinator) Metrics() Metrics {
 
 // The types of groups, as ListGroups names them.
 const (
-	typeClassic  = "Classic"
-	typeConsumer = "Consumer"
+	typeClassic  = "classic"
+	typeConsumer = "consumer"
 )
 
 // code returns the number of a protocol error, 0 for nil.

@@ -16,7 +16,7 @@ func (c *Coordinator) Describe(id string, version int16) kmsg.DescribeGroupsResp
 	out.Group = id
 	g := c.groups[id]
 	switch {
-	case id == "":
+	case id == "" && version < 6:
 		out.ErrorCode = kerr.InvalidGroupID.Code
 		return out
 	case g == nil:
@@ -52,7 +52,7 @@ func (c *Coordinator) Describe(id string, version int16) kmsg.DescribeGroupsResp
 // is no condition.
 func (c *Coordinator) List(states, types []string) []kmsg.ListGroupsResponseGroup {
 	has := func(list []string, name string) bool {
-		return len(list) == 0 || slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
+		return len(list) == 0 || slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(strings.TrimSpace(s), name) })
 	}
 	list := []kmsg.ListGroupsResponseGroup{}
 	add := func(id, protocolType, state, kind string) {

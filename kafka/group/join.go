@@ -122,7 +122,6 @@ func (j *joining) refuse(err error) { j.reply(failedJoin(j.req.MemberID, code(er
 func failedJoin(id string, code int16) *kmsg.JoinGroupResponse {
 	r := kmsg.NewPtrJoinGroupResponse()
 	r.ErrorCode, r.MemberID, r.Generation = code, id, -1
-	r.Protocol = kmsg.StringPtr("")
 	return r
 }
 

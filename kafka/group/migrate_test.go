@@ -31,8 +31,6 @@ func (o *oneTopic) TopicByID(id model.TopicID) (consumer.Topic, bool) {
 	return consumer.Topic{ID: historyTopic, Name: "t", Partitions: o.partitions}, id == historyTopic
 }
 
-func (o *oneTopic) Names(f func(string) bool) { f("t") }
-
 // mixed is a coordinator with clients of both protocols in one group: members come, go, pause, crash and lose answers,
 // proposals fail, the broker starts again, the topic grows. It demands at all times that no partition is in the hands
 // of two members, that nothing is told that is not kept, that acknowledged offsets are kept; and in the end, left in

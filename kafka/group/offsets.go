@@ -149,6 +149,9 @@ func (c *Coordinator) DeleteOffsets(now Now, group string, places []Place, done 
 	var reads func(topic string) bool
 	g, other := c.groups[group], c.consumers[group]
 	switch {
+	case group == "":
+		done(kerr.InvalidGroupID, nil)
+		return
 	case other != nil:
 		w, reads = &other.written, other.State().Subscribed
 	case g == nil:

@@ -71,6 +71,7 @@ const (
 	topicNamesMax    = 20_000  // of one member: INVALID_REQUEST
 	ownedMax         = 1 << 20 // partitions that a request may name: INVALID_REQUEST
 	regexBytesMax    = 4096    // INVALID_REGULAR_EXPRESSION
+	regexSizeMax     = 10_000  // of an expression with its repetitions written out: INVALID_REGULAR_EXPRESSION
 	regexesMax       = 100     // different ones in a group: INVALID_REGULAR_EXPRESSION
 	metadataBytesMax = 1 << 20 // of all protocols of a classic member: UNKNOWN_SERVER_ERROR, as Kafka's record too large
 	// metadataRefresh is how long the partition counts of subscribed topics are trusted without news.
@@ -91,14 +92,15 @@ type Topics interface {
 	Topic(name string) (Topic, bool)
 	// TopicByID looks a topic up by id.
 	TopicByID(id model.TopicID) (Topic, bool)
-	// Names calls f for the name of every topic until f returns false. It is used for regular expressions.
-	Names(f func(name string) bool)
 }
 
 // Options is what a Group is made with.
 type Options struct {
 	Config Config
 	Topics Topics
+	// Resolve returns the topics that regular expressions stand for, as Match does. Those that it leaves out are
+	// not known yet: they stand for what they did before until Resolved says otherwise.
+	Resolve func(regexes []string) map[string][]string
 	// NewID makes a member id for a member that has none. It must be unlike all others.
 	NewID func() string
 }

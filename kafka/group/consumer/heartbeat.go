@@ -14,14 +14,14 @@ import (
 // CheckHeartbeat refuses a ConsumerGroupHeartbeat that no group could answer. Heartbeat does it too; callers
 // need it where there is no group to ask, since these codes come before GROUP_ID_NOT_FOUND.
 func CheckHeartbeat(req *kmsg.ConsumerGroupHeartbeatRequest, c Config) error {
-	empty := func(s *string) bool { return s != nil && *s == "" }
+	empty := func(s *string) bool { return s != nil && strings.TrimSpace(*s) == "" }
 	invalid := func(format string, args ...any) error { return refuse(kerr.InvalidRequest, format, args...) }
 	// From version 1 on, members make their ids themselves.
 	needsID := req.Version >= 1 || req.MemberEpoch > 0 || req.MemberEpoch == epochLeave
 	switch {
-	case needsID && req.MemberID == "":
+	case needsID && empty(&req.MemberID):
 		return invalid("MemberId can't be empty.")
-	case req.Group == "":
+	case empty(&req.Group):
 		return invalid("GroupId can't be empty.")
 	case empty(req.InstanceID):
 		return invalid("InstanceId can't be empty.")

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 	"time"
@@ -94,33 +95,49 @@ func (g *Group) checkRegex(regex string) error {
 	if len(g.state.regexes) >= regexesMax {
 		return refuse(kerr.InvalidRegularExpression, "The group has %d different regular expressions, which is the limit.", regexesMax)
 	}
-	if _, err := regexp.Compile(regex); err != nil {
+	parsed, err := syntax.Parse(regex, syntax.Perl)
+	if err != nil {
 		return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is not a valid regular expression: %v.", regex, err)
+	}
+	if written(parsed) > regexSizeMax {
+		return refuse(kerr.InvalidRegularExpression, "SubscribedTopicRegex `%s` is too large with its repetitions written out.", regex)
 	}
 	return nil
 }
 
-// resolve returns the topics that each expression matches as a whole. One that does not compile, which only a
-// stored one may be, matches none.
-func (g *Group) resolve(list []string) map[string][]string {
-	found := make(map[string][]string, len(list))
-	compiled := make(map[string]*regexp.Regexp, len(list))
-	for _, regex := range list {
-		found[regex] = []string{}
-		if e, err := regexp.Compile(`\A(?:` + regex + `)\z`); err == nil {
-			compiled[regex] = e
-		}
+// written is about how large an expression is when its repetitions are written out, which is what it costs to compile
+// and to match it.
+func written(r *syntax.Regexp) int {
+	n := 1 + len(r.Rune)/2
+	for _, sub := range r.Sub {
+		n += written(sub)
 	}
-	g.opts.Topics.Names(func(name string) bool {
-		for regex, e := range compiled {
-			if e.MatchString(name) {
-				found[regex] = append(found[regex], name)
-			}
+	if r.Op == syntax.OpRepeat {
+		n *= max(r.Min, r.Max, 1)
+	}
+	return min(n, 1<<30)
+}
+
+// Match returns, for each expression, the names that it matches as a whole, in order. It leaves out what it has not
+// got through when over, which it asks between names, says so; an expression that does not compile, which only a
+// stored one may be, matches none. It may take long and be called anywhere.
+func Match(regexes []string, names func(func(name string) bool), over func() bool) map[string][]string {
+	found := make(map[string][]string, len(regexes))
+	for _, regex := range regexes {
+		list := []string{}
+		done := true
+		if e, err := regexp.Compile(`\A(?:` + regex + `)\z`); err == nil {
+			names(func(name string) bool {
+				if done = !over(); done && e.MatchString(name) {
+					list = append(list, name)
+				}
+				return done
+			})
 		}
-		return true
-	})
-	for _, names := range found {
-		slices.Sort(names)
+		if done {
+			slices.Sort(list)
+			found[regex] = list
+		}
 	}
 	return found
 }
@@ -150,14 +167,35 @@ func (g *Group) updateRegexes(memberChanged bool, now time.Time) (changed bool) 
 		return false
 	}
 	slices.Sort(todo)
-	found := g.resolve(todo)
+	found := g.opts.Resolve(todo)
 	for _, regex := range todo {
-		if old, known := g.state.regexes[regex]; !known || !slices.Equal(old, found[regex]) {
+		topics, resolved := found[regex]
+		old, known := g.state.regexes[regex]
+		if !known && !resolved {
+			topics = []string{}
+		} else if known && (!resolved || slices.Equal(old, topics)) {
+			continue
+		}
+		g.emit(PutRegex{Regex: regex, Topics: topics})
+		changed = true
+	}
+	return changed
+}
+
+// Resolved tells what regular expressions stand for that Options.Resolve did not know. The members hear of it with
+// their next heartbeats.
+func (g *Group) Resolved(now time.Time, found map[string][]string) Outcome {
+	changed := false
+	for _, regex := range slices.Sorted(maps.Keys(found)) {
+		if old, known := g.state.regexes[regex]; known && !slices.Equal(old, found[regex]) {
 			g.emit(PutRegex{Regex: regex, Topics: found[regex]})
 			changed = true
 		}
 	}
-	return changed
+	if changed {
+		g.refreshEpoch(true, now)
+	}
+	return g.finish()
 }
 
 func (g *Group) dropRegexes(used map[string]bool) {

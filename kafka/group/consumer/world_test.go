@@ -46,7 +46,12 @@ func (t *topicMap) TopicByID(id model.TopicID) (Topic, bool) {
 	return Topic{}, false
 }
 
-func (t *topicMap) Names(f func(string) bool) {
+// resolve knows all expressions at once.
+func (t *topicMap) resolve(regexes []string) map[string][]string {
+	return Match(regexes, t.names, func() bool { return false })
+}
+
+func (t *topicMap) names(f func(string) bool) {
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
 		if !f(name) {
 			return
@@ -77,7 +82,7 @@ func newWorld(t testing.TB, topics *topicMap, edit ...func(*Config)) *world {
 }
 
 func (w *world) options() Options {
-	return Options{Config: w.config, Topics: w.topics, NewID: func() string {
+	return Options{Config: w.config, Topics: w.topics, Resolve: w.topics.resolve, NewID: func() string {
 		w.ids++
 		return fmt.Sprintf("made-%d", w.ids)
 	}}
