@@ -67,6 +67,9 @@ func limit(t *testing.T) time.Duration {
 // MILLRACE_TEST_CUTS says how many cuts there are, MILLRACE_TEST_TIME how long it may take, MILLRACE_TEST_SEED which
 // history to run alone.
 func TestPowerCuts(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
 	cuts := int64(number(t, "MILLRACE_TEST_CUTS", powerCutsDefault))
 	if raceEnabled && os.Getenv("MILLRACE_TEST_CUTS") == "" {
 		cuts /= 10

@@ -41,6 +41,9 @@ type harm struct {
 // of a broker on it: the outcome is one of a few, and what is served is right. MILLRACE_TEST_SWEEP=full tries every
 // eighth byte of each file.
 func TestOfflineDamage(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
 	full := os.Getenv("MILLRACE_TEST_SWEEP") == "full"
 	every := 3
 	if raceEnabled {

@@ -74,6 +74,9 @@ func TestBrokerSettingsAreThoseOfKafka(t *testing.T) {
 		"max.connections.per.ip.overrides":    `at start`,
 		"producer.id.expiration.ms":           `at start`,
 		"offsets.retention.check.interval.ms": `at start`,
+		"log.cleaner.backoff.ms":              `at start`,
+		"log.cleaner.dedupe.buffer.size":      `at start`,
+		"log.cleaner.io.max.bytes.per.second": `at start`,
 	}
 	for _, d := range BrokerDefinitions() {
 		if strings.HasPrefix(d.Name, "millrace.") || own[d.Name] != "" {
