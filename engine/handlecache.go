@@ -44,6 +44,9 @@ func (c *handleCache) openSegment(s *segment) (*handle, error) {
 		return nil, fmt.Errorf("open segment %s: %w", s.path, ErrOffsetOutOfRange)
 	}
 	file, err := c.store.fs.Open(s.path)
+	if err != nil && s.removed.Load() { // between the look before and the call
+		return nil, fmt.Errorf("open segment %s: %w", s.path, ErrOffsetOutOfRange)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open segment %s: %w: %w", s.path, ErrStorage, err)
 	}
