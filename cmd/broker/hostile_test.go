@@ -57,7 +57,8 @@ func TestMutatedRequests(t *testing.T) {
 		}
 	}
 	all.Wait()
-	w.grown(fmt.Sprint(sent.Load(), " mutated requests"), 64<<20)
+	// Some 10 MiB where the collector gets its turn; 50,000 requests a second leave 100 MiB where it is late.
+	w.grown(fmt.Sprint(sent.Load(), " mutated requests"), 192<<20)
 	if log := b.LogTail(1 << 20); strings.Contains(log, "panic") || strings.Contains(log, "goroutine ") {
 		t.Error("the log tells of a panic")
 	}
