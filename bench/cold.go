@@ -81,7 +81,7 @@ func (r *runner) cold(ctx context.Context, s Settings, beside *loadOf) (*Figures
 	known.Store(&ends)
 	readers, err := r.readers(ctx, l, nil, &known)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	for _, reader := range readers {
 		reader.gate, reader.roundTrips, reader.limits = m.gate, true, catchUp()
@@ -90,7 +90,7 @@ func (r *runner) cold(ctx context.Context, s Settings, beside *loadOf) (*Figures
 	if beside != nil {
 		m.warmup = s.Warmup
 		if err := r.connect(ctx, beside, m.gate); err != nil {
-			return nil, r.blame(err)
+			return nil, err
 		}
 		m.producers = workers(beside.producers)
 	}

@@ -35,27 +35,27 @@ func runGroup(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	r.phase = "preparing"
 	t, err := r.make(ctx, s.Partitions, nil)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	name := t.name // a name that no other run has
 	address, err := r.coordinator(ctx, name)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	r.phase = "forming the group"
 	members, err := r.members(ctx, t, address, s)
 	defer r.dissolve(ctx, name, members)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	formed, err := r.form(ctx, members)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	r.phase = "joining again"
 	again, err := r.rebalances(ctx, members, groupRounds)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	f, err := r.commits(ctx, members, s)
 	if err != nil {
@@ -269,7 +269,7 @@ func (r *runner) commits(ctx context.Context, members []*member, s Settings) (*F
 	}
 	kept, err := r.adm.FetchOffsets(ctx, members[0].group)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	for _, c := range committers {
 		o, ok := kept.Lookup(c.topic, c.partition)

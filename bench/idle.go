@@ -30,12 +30,12 @@ func runIdle(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	}
 	extras, err := r.idleCost(ctx, l, s.Idle)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	idleCtx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
 	if _, err := r.openIdle(idleCtx, l, s.Connections-s.producers()); err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	f, err := r.produce(ctx, l)
 	if err != nil {

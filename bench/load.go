@@ -42,7 +42,7 @@ func (r *runner) prepare(ctx context.Context, s Settings) (*loadOf, error) {
 		configs["flush.messages"] = "1"
 	}
 	if l.topic, err = r.make(ctx, s.Partitions, configs); err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	return l, nil
 }
@@ -185,7 +185,7 @@ func missing(t *topic, ends, want []int64) error {
 func (r *runner) verify(ctx context.Context, l *loadOf) (int64, error) {
 	ends, err := r.ends(ctx, l.topic)
 	if err != nil {
-		return 0, r.blame(err)
+		return 0, err
 	}
 	if err := missing(l.topic, ends, l.acknowledged()); err != nil {
 		return 0, err
@@ -199,7 +199,7 @@ func (r *runner) verify(ctx context.Context, l *loadOf) (int64, error) {
 	known.Store(&ends)
 	readers, err := r.readers(ctx, l, from, &known)
 	if err != nil {
-		return 0, r.blame(err)
+		return 0, err
 	}
 	for _, reader := range readers {
 		reader.check.whole = true
@@ -221,7 +221,7 @@ func (r *runner) fill(ctx context.Context, l *loadOf, bytes int64) ([]int64, err
 	s.PerRequest = max(min(s.Partitions/s.Connections, fillRequestBytes/l.content.plain), 1)
 	m := &measurement{runner: r, gate: &gate{limit: bytes}}
 	if err := r.connect(ctx, f, m.gate); err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	m.producers = workers(f.producers)
 	r.phase = "filling the topic"
@@ -249,7 +249,7 @@ func runProduce(ctx context.Context, r *runner, s Settings) ([]*Figures, error) 
 func (r *runner) produce(ctx context.Context, l *loadOf) (*Figures, error) {
 	m := r.measurement(l.settings)
 	if err := r.connect(ctx, l, m.gate); err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	m.producers = workers(l.producers)
 	m.produced = func(ctx context.Context) error { return r.settle(ctx, l) }
@@ -310,7 +310,7 @@ func runFetch(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	for range s.Readers {
 		readers, err := r.readers(ctx, l, nil, &known)
 		if err != nil {
-			return nil, r.blame(err)
+			return nil, err
 		}
 		for _, reader := range readers {
 			reader.gate, reader.again, reader.roundTrips, reader.limits = m.gate, true, true, catchUp()
@@ -343,14 +343,14 @@ func (r *runner) tail(ctx context.Context, l *loadOf) (*Figures, error) {
 	s := l.settings
 	m := r.measurement(s)
 	if err := r.connect(ctx, l, m.gate); err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	m.producers = workers(l.producers)
 	var known atomic.Pointer[[]int64]
 	for range s.Readers {
 		readers, err := r.readers(ctx, l, nil, &known)
 		if err != nil {
-			return nil, r.blame(err)
+			return nil, err
 		}
 		if s.Role == roleEndToEnd {
 			m.fetchName = "due to received"

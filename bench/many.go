@@ -21,7 +21,7 @@ func runMany(ctx context.Context, r *runner, s Settings) ([]*Figures, error) {
 	}
 	after, err := r.restingMemory(ctx)
 	if err != nil {
-		return nil, r.blame(err)
+		return nil, err
 	}
 	if r.process != nil {
 		extras = append(extras, Extra{"memory with them", float64(after) / mb, "MB"}, Extra{"memory of a partition", float64(after-before) / float64(s.Partitions), "B"})
@@ -59,7 +59,7 @@ func (r *runner) makeMany(ctx context.Context, partitions int) ([]Extra, []*topi
 	for left := partitions; left > 0; left -= topicPartitionsMax {
 		t, err := r.make(ctx, min(left, topicPartitionsMax), nil)
 		if err != nil {
-			return nil, nil, r.blame(err)
+			return nil, nil, err
 		}
 		topics = append(topics, t)
 	}

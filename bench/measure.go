@@ -79,11 +79,11 @@ func (m *measurement) run(parent context.Context) (*Figures, error) {
 	producers.wait()
 	readers.wait()
 	if cause := context.Cause(ctx); cause != nil {
-		return nil, m.runner.blame(cause)
+		return nil, cause
 	}
 	end, err := m.mark()
 	if err != nil {
-		return nil, m.runner.blame(err)
+		return nil, err
 	}
 	stopSide()
 	side.Wait()

@@ -122,11 +122,8 @@ func Run(parent context.Context, o Options) (*Result, error) {
 		if err = r.before(ctx, s); err == nil {
 			figures, err = w.run(ctx, r, s)
 		}
-		if cleaned := r.clean(ctx); cleaned != nil {
-			err = errors.Join(err, cleaned)
-		}
-		if err != nil {
-			return nil, r.explain(parent, ctx, err)
+		if err = errors.Join(r.explain(parent, ctx, err), r.explain(parent, ctx, r.clean(ctx))); err != nil {
+			return nil, err
 		}
 		result.Parts = append(result.Parts, figures...)
 	}
@@ -173,28 +170,31 @@ func (r *runner) mourn(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// explain says which part failed, and in place of a cancelled call's error, what cancelled it.
+// explain says which part failed, and what ended the run in place of the error of a call that was cancelled or of
+// a connection that was closed for that. Where a broker fails whose process is known, it gives mourn the time to see
+// whether it has died.
 func (r *runner) explain(parent, ctx context.Context, err error) error {
-	if errors.Is(err, context.Canceled) {
-		switch {
-		case parent.Err() != nil:
-			err = errInterrupted
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() == nil && r.process != nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * mournEvery):
 		}
+	}
+	switch ended := errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed); {
+	case ended && parent.Err() != nil:
+		err = errInterrupted
+	case ended && ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case ctx.Err() != nil && parent.Err() == nil && !errors.Is(err, context.Cause(ctx)):
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
 	if r.part != "" {
 		return fmt.Errorf("%s, %s: %w", r.workload.ID, r.part, err)
 	}
 	return fmt.Errorf("%s: %w", r.workload.ID, err)
-}
-
-// blame says of a failure that the broker has died, where that is so.
-func (r *runner) blame(err error) error {
-	if r.process != nil && errors.Is(r.process.Alive(), proc.ErrGone) && !errors.Is(err, proc.ErrGone) {
-		return fmt.Errorf("the broker has died (process %d): %w", r.process.PID, err)
-	}
-	return err
 }
 
 // open finds the broker's process.
