@@ -106,8 +106,8 @@ func TestFinishAfterClose(t *testing.T) {
 	balanced(t, s)
 }
 
-// L09: a peer that sends FIN and goes on reading gets all its answers, then FIN.
-func TestHalfClosedGetsItsAnswers(t *testing.T) {
+// A peer that sends FIN and goes on reading gets all its answers, then FIN.
+func TestL09HalfClosedGetsItsAnswers(t *testing.T) {
 	var k keeper
 	s := start(t, Options{Handler: &handler{onFrame: k.keep}})
 	c := dial(t, s)
@@ -149,9 +149,9 @@ func TestFinInsideFrame(t *testing.T) {
 	balanced(t, s)
 }
 
-// L02: 50 sockets pipeline 100 requests each for 1 MiB and never read. Nothing grows beyond the outbound
+// 50 sockets pipeline 100 requests each for 1 MiB and never read. Nothing grows beyond the outbound
 // limit and one reply a socket, requests stay in the kernel, and another client is served meanwhile.
-func TestReadersThatNeverReadStayBounded(t *testing.T) {
+func TestL02ReadersThatNeverReadStayBounded(t *testing.T) {
 	const sockets, replyBytes, outboundMax = 50, 1 << 20, 1 << 20
 	pool := perf.NewPool(1 << 20)
 	s := start(t, Options{Pool: pool, OutboundBytesMax: outboundMax, Handler: &handler{onFrame: func(x *Exchange) {
@@ -334,8 +334,8 @@ func TestOpenExchangesAreBounded(t *testing.T) {
 	balanced(t, s)
 }
 
-// L04: 100k small requests in one pipeline, answered at once, from a peer that is slow to read.
-func TestManySmallRequestsFromASlowReader(t *testing.T) {
+// 100k small requests in one pipeline, answered at once, from a peer that is slow to read.
+func TestL04ManySmallRequestsFromASlowReader(t *testing.T) {
 	s := start(t, Options{OutboundBytesMax: 64 << 10})
 	c := dial(t, s)
 	const n = 100_000
@@ -403,7 +403,7 @@ func TestTakingBytesIsProgress(t *testing.T) {
 	}
 }
 
-func TestIdleIsClosedThoughBytesTrickle(t *testing.T) {
+func TestL01IdleIsClosedThoughBytesTrickle(t *testing.T) {
 	s := start(t, Options{IdleTimeout: 80 * time.Millisecond})
 	quiet, trickling := dial(t, s), dial(t, s)
 	stop := make(chan struct{})

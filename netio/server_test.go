@@ -126,9 +126,9 @@ func TestConnectionLimits(t *testing.T) {
 	served(from("127.0.0.1"))
 }
 
-// K17: without descriptors accepting pauses instead of spinning, what is open is served, and accepting goes
+// Without descriptors accepting pauses instead of spinning, what is open is served, and accepting goes
 // on when descriptors are free. The limit is lowered in a process of its own.
-func TestAcceptWithoutDescriptors(t *testing.T) {
+func TestK17AcceptWithoutDescriptors(t *testing.T) {
 	if os.Getenv("NETIO_FEW_DESCRIPTORS") == "" {
 		runSelf(t, "NETIO_FEW_DESCRIPTORS=1")
 		return
@@ -178,8 +178,8 @@ func TestConnectionsMaxRespectsDescriptors(t *testing.T) {
 	}
 }
 
-// L05: 500 connections, half of them reset in the middle of a request, leave no descriptor or goroutine.
-func TestConnectsAndResetsLeaveNothing(t *testing.T) {
+// 500 connections, half of them reset in the middle of a request, leave no descriptor or goroutine.
+func TestL05ConnectsAndResetsLeaveNothing(t *testing.T) {
 	var k keeper
 	s := start(t, Options{Loops: 2, Handler: &handler{onFrame: func(x *Exchange) {
 		if len(x.Frame)%2 == 0 {

@@ -185,6 +185,23 @@ func metricsOf(t *testing.T, b *brokertest.Broker) string {
 	return string(raw)
 }
 
+// metricOf reads one of them, without labels; 0 of a broker from outside.
+func metricOf(t *testing.T, b *brokertest.Broker, name string) (value float64) {
+	t.Helper()
+	for line := range strings.Lines(metricsOf(t, b)) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			if _, err := fmt.Sscan(rest, &value); err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+	}
+	if b.AdminAddr != "" {
+		t.Fatalf("no metric %s", name)
+	}
+	return 0
+}
+
 // TestCompactionByRequest turns compaction on for a topic that has records, some without a key.
 func TestCompactionByRequest(t *testing.T) {
 	b := brokertest.Start(t, map[string]string{"log.cleaner.backoff.ms": "20"})

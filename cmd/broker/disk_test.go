@@ -84,8 +84,8 @@ func TestK23TwoBrokersOnOneDirectory(t *testing.T) {
 	brokertest.Dial(t, b.Addr).Alive()
 }
 
-// TestFewDescriptors runs a broker that may open 256 files, and more partitions and connections than that come.
-func TestFewDescriptors(t *testing.T) {
+// TestK17FewDescriptors runs a broker that may open 256 files, and more partitions and connections than that come.
+func TestK17FewDescriptors(t *testing.T) {
 	const partitions = 400
 	if brokertest.Outside() != "" {
 		t.Skip("needs a process of its own")

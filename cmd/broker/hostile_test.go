@@ -22,10 +22,10 @@ import (
 	"millrace/cmd/broker/brokertest"
 )
 
-// TestMutatedRequests sends valid requests of every API and version with bits, lengths and ends spoilt, and
+// TestL07MutatedRequests sends valid requests of every API and version with bits, lengths and ends spoilt, and
 // demands that the broker lives, logs no panic, serves others, and is afterwards as it was before.
 // MILLRACE_TEST_SEED repeats a run, MILLRACE_TEST_FUZZ_TIME (3s) lengthens it.
-func TestMutatedRequests(t *testing.T) {
+func TestL07MutatedRequests(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("MILLRACE_TEST_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
@@ -249,8 +249,8 @@ func TestSessionsFollowABoundedNumberOfPartitions(t *testing.T) {
 	w.grown("sessions", 384<<20)
 }
 
-// TestReadersThatNeverRead asks for gigabytes over many connections and takes nothing of them.
-func TestReadersThatNeverRead(t *testing.T) {
+// TestL02ReadersThatNeverRead asks for gigabytes over many connections and takes nothing of them.
+func TestL02ReadersThatNeverRead(t *testing.T) {
 	b := brokertest.Start(t, nil)
 	bystander := brokertest.Dial(t, b.Addr)
 	topic := b.NewTopic(t, 1, nil)
@@ -304,36 +304,49 @@ func TestManyLargeProducesThroughFewBytesInFlight(t *testing.T) {
 	want(t, "records", records, 200)
 }
 
-// TestIdleAndHalfOpenSocketsAreClosed holds many sockets that send nothing or half a frame.
-func TestIdleAndHalfOpenSocketsAreClosed(t *testing.T) {
+// TestL01IdleAndTricklingSocketsAreClosed holds many sockets that send nothing, half a frame, or a byte of one now and
+// then: that does not keep them open.
+func TestL01IdleAndTricklingSocketsAreClosed(t *testing.T) {
 	b := brokertest.Start(t, map[string]string{"connections.max.idle.ms": "1000"})
 	files := openFiles(t, b)
 	w := watchMemory(t, b)
-	var conns []net.Conn
-	for i := range 1000 {
-		nc, err := net.Dial("tcp", b.Addr)
+	frame := append([]byte{0, 0, 0, 100, 0, 3}, make([]byte, 98)...)
+	var all sync.WaitGroup
+	for i := range 2000 {
+		nc, err := netDial(b.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		if i%2 == 0 {
-			nc.Write([]byte{0, 0, 1, 0, 0, 3}[:1+i%6])
-		}
-		conns = append(conns, nc)
+		nc.Write(frame[:i%8])
+		all.Go(func() {
+			for sent := i % 8; ; sent++ {
+				nc.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+				switch _, err := nc.Read(make([]byte, 1)); {
+				case err == nil:
+					t.Errorf("socket %d: an answer", i)
+					return
+				case !errors.Is(err, os.ErrDeadlineExceeded):
+					return
+				case sent == len(frame):
+					t.Errorf("socket %d: open after all of a frame, a byte at a time", i)
+					return
+				case i%2 == 0:
+					nc.Write(frame[sent : sent+1])
+				}
+			}
+		})
 	}
-	brokertest.Dial(t, b.Addr).Alive()
-	for i, nc := range conns {
-		nc.SetReadDeadline(time.Now().Add(brokertest.Patience))
-		if _, err := nc.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("socket %d: %v", i, err)
-		}
+	for range 10 {
+		brokertest.Dial(t, b.Addr).Alive()
 	}
+	all.Wait()
 	brokertest.Eventually(t, "descriptors back", func() bool { return openFiles(t, b) <= files+8 })
-	w.grown("1000 idle sockets", bombSlack)
+	w.grown("2000 idle and trickling sockets", bombSlack)
 }
 
-// TestConnectAndReset storms the listener.
-func TestConnectAndReset(t *testing.T) {
+// TestL05ConnectAndReset storms the listener.
+func TestL05ConnectAndReset(t *testing.T) {
 	b := brokertest.Start(t, map[string]string{"max.connections": "200"})
 	files := openFiles(t, b)
 	var all sync.WaitGroup
