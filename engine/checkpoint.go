@@ -54,7 +54,8 @@ func (sh *Shard) capture() (c captured, ok bool) {
 	}
 	c.shard, c.version, c.bytes = sh, sh.checkpoint.version.Load(), sh.checkpoint.bytes.Load()
 	c.value = checkpointValue{
-		segment: active.number, position: active.published.Load(), next: sh.logEnd.Load(),
+		// Not the log end: where a power cut took what was below the log start, the segment ends below both.
+		segment: active.number, position: active.published.Load(), next: active.next.Load(),
 		highWatermark: sh.highWatermark.Load(), epochs: slices.Clone(sh.epochs),
 	}
 	for _, s := range list.segments {

@@ -39,6 +39,34 @@ func TestOnlyShardLostIsNoCleanStop(t *testing.T) {
 	}
 }
 
+// A power cut took records that were deleted already, so that the segment ended below the log start. The checkpoint of
+// the next stop named the log start as the segment's end, appends went on there behind a gap, and without the index
+// store the log ended at it (found by TestHistory, seed 4912648331303972305).
+func TestAppendsDoNotGoOnBehindAGap(t *testing.T) {
+	disk := disktest.New(1)
+	s := simStore(t, disk, nil)
+	sh := s.shard(1, ShardConfig{})
+	s.append(sh, batchOf(5, 100, 1))
+	if err := s.keeper.checkpointAll(s.all()); err != nil {
+		t.Fatal(err)
+	}
+	s.append(sh, batchOf(5, 100, 2))
+	if _, err := sh.DeleteRecords(10); err != nil {
+		t.Fatal(err)
+	}
+	s, disk = crashed(t, s, disk, disktest.CrashDrop)
+	s.Close()
+	s = simStore(t, disk, nil)
+	sh = s.shard(1, ShardConfig{})
+	s.append(sh, batchOf(5, 100, 3))
+	wantValues(t, sh, 10, 15)
+	s.Close()
+	if err := disk.RemoveAll("/data/index"); err != nil {
+		t.Fatal(err)
+	}
+	wantValues(t, simStore(t, disk, nil).shard(1, ShardConfig{}), 10, 15)
+}
+
 // A start on a disk on which operations fail ended the process: a compaction of the index store ran on while the
 // store was closed again, and a store that could not be set aside was closed twice. It ends with an error, or goes
 // well, and the next start on a good disk finds everything.
