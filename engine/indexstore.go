@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"millrace/diskio/lsm"
 	"millrace/engine/model"
 )
 
@@ -77,7 +78,7 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 			x, err = nil, fmt.Errorf("open index store %s: %v", dir, r)
 		}
 	}()
-	gate := newCompactionGate()
+	gate := lsm.NewGate()
 	options := &pebble.Options{
 		FS:                          x.fence,
 		Cache:                       cache,
@@ -95,7 +96,7 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 	if x.db, err = pebble.Open(dir, options); err != nil {
 		return nil, fmt.Errorf("open index store %s: %w", dir, err)
 	}
-	gate.unlock()
+	gate.Open()
 	if p := x.failure.Load(); p != nil {
 		x.db.Close()
 		return nil, *p

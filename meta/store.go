@@ -11,6 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"millrace/diskio/lsm"
 )
 
 // The keys of the store: one letter, and for entries their index.
@@ -69,7 +71,7 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 			failed(fmt.Errorf("%w: %s: %w", ErrDamaged, info.Path, info.Details))
 		}},
 	}
-	gate := newCompactionGate()
+	gate := lsm.NewGate()
 	options.Experimental.CompactionScheduler = gate
 	s := &store{lock: lock, metrics: metrics}
 	err = guard(func() (err error) {
@@ -81,7 +83,7 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), lock.Close())
 	}
-	gate.unlock()
+	gate.Open()
 	return s, nil
 }
 

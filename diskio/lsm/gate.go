@@ -1,4 +1,4 @@
-package meta
+package lsm
 
 import (
 	"sync"
@@ -6,11 +6,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compactionGate has Pebble compact one thing at a time, and nothing before its Open has returned: an Open that
-// fails, as on a disk that fails, closes what a compaction that a flush of the replayed log began is still using,
-// and the process ends in a panic of that goroutine (Pebble 2.1.7). Its own scheduler also leaves a goroutine
-// behind then.
-type compactionGate struct {
+// Gate is a compaction scheduler that has Pebble compact one thing at a time, and nothing before its Open has
+// returned: an Open that fails, as on a disk that fails, closes what a compaction that a flush of the replayed log
+// began is still using, and the process ends in a panic of that goroutine (Pebble 2.1.7). Its own scheduler also
+// leaves a goroutine behind then.
+type Gate struct {
 	db pebble.DBForCompaction // set before all other calls
 
 	mu       sync.Mutex
@@ -22,14 +22,15 @@ type compactionGate struct {
 	missed   bool // somebody wanted to meanwhile
 }
 
-func newCompactionGate() *compactionGate {
-	g := &compactionGate{}
+// NewGate returns a gate that is closed, for the Options of one Pebble.
+func NewGate() *Gate {
+	g := &Gate{}
 	g.idle = sync.NewCond(&g.mu)
 	return g
 }
 
-// unlock lets compactions begin. Open calls it when it has succeeded.
-func (g *compactionGate) unlock() {
+// Open lets compactions begin. It is to be called when Pebble's Open has succeeded.
+func (g *Gate) Open() {
 	g.mu.Lock()
 	g.open = true
 	g.mu.Unlock()
@@ -37,10 +38,10 @@ func (g *compactionGate) unlock() {
 }
 
 // Register implements pebble.CompactionScheduler.
-func (g *compactionGate) Register(_ int, db pebble.DBForCompaction) { g.db = db }
+func (g *Gate) Register(_ int, db pebble.DBForCompaction) { g.db = db }
 
 // Unregister implements pebble.CompactionScheduler.
-func (g *compactionGate) Unregister() {
+func (g *Gate) Unregister() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gone = true
@@ -50,7 +51,7 @@ func (g *compactionGate) Unregister() {
 }
 
 // TrySchedule implements pebble.CompactionScheduler. What is refused waits in the DB for a grant.
-func (g *compactionGate) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+func (g *Gate) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.open || g.gone || g.busy {
@@ -62,19 +63,19 @@ func (g *compactionGate) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 }
 
 // UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. One is allowed, whatever happens.
-func (g *compactionGate) UpdateGetAllowedWithoutPermission() {}
+func (g *Gate) UpdateGetAllowedWithoutPermission() {}
 
 // Started implements pebble.CompactionGrantHandle.
-func (g *compactionGate) Started() {}
+func (g *Gate) Started() {}
 
 // MeasureCPU implements pebble.CompactionGrantHandle.
-func (g *compactionGate) MeasureCPU(pebble.CompactionGoroutineKind) {}
+func (g *Gate) MeasureCPU(pebble.CompactionGoroutineKind) {}
 
 // CumulativeStats implements pebble.CompactionGrantHandle.
-func (g *compactionGate) CumulativeStats(pebble.CompactionGrantHandleStats) {}
+func (g *Gate) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 
 // Done implements pebble.CompactionGrantHandle.
-func (g *compactionGate) Done() {
+func (g *Gate) Done() {
 	g.mu.Lock()
 	g.busy = false
 	g.missed = true
@@ -83,7 +84,7 @@ func (g *compactionGate) Done() {
 }
 
 // grant lets the DB run what it waits for. The DB is asked without the lock, which it takes before its own.
-func (g *compactionGate) grant() {
+func (g *Gate) grant() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.granting {
