@@ -34,12 +34,12 @@ if [ -n "${ADDR:-}" ]; then
   exit
 fi
 
-# serve PARTITIONS runs a fresh broker with so many partitions in a topic that is made by asking for it.
+# serve PARTITIONS [KEY=VALUE] runs a fresh broker with so many partitions in a topic that is made by asking for it.
 serve() {
   # What begins with MILLRACE_ is a setting to the broker, and an option of this run to us.
   # shellcheck disable=SC2046
   env $(compgen -e MILLRACE_ | sed 's/^/-u /') "$MILLRACE" serve --data-dir "$bin/data-$1" --listen 127.0.0.1:9092 --advertise localhost:9092 --node-id 1 \
-    --set num.partitions="$1" --set group.initial.rebalance.delay.ms=0 --set millrace.admin.listen=127.0.0.1:0 >>"$bin/broker.log" 2>&1 &
+    --set num.partitions="$1" ${2:+--set "$2"} --set millrace.admin.listen=127.0.0.1:0 >>"$bin/broker.log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do
     kill -0 "$pid" 2>/dev/null || break
@@ -51,8 +51,8 @@ serve() {
 }
 stop() { kill "$pid"; wait "$pid" || echo "the broker ended with status $? after SIGTERM"; pid=; }
 
-# kafka-go's tests count on one partition, librdkafka's on four.
-serve 1
+# kafka-go's tests count on one partition, librdkafka's on four and on members that join together being of one generation.
+serve 1 group.initial.rebalance.delay.ms=0
 "$bin/matrix" run -broker millrace -addr localhost:9092 -with "${WITH:-}" -suites kafka-go,scripts -out "$bin/one.json" "$@"
 stop
 serve 4
