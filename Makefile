@@ -1,4 +1,4 @@
-# Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs
+# Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-floor bench-check bench-crosscheck docs
 # test-clients torture install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
 # they need under ~/.cache, and bench brings Apache Kafka there.
 
@@ -87,6 +87,10 @@ bench-full: build
 
 bench-micro:
 	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $(HOT)
+
+# What the kernel alone takes here for the input and output of P1, L1 and F1.
+bench-floor:
+	CGO_ENABLED=0 $(GO) test ./bench -run '^$$' -bench Floor -benchtime 10000x -count 5
 
 # Fails where the hot path is slower than in BASE by more than 15 %.
 bench-check:
