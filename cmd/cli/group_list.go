@@ -2,12 +2,31 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 )
+
+// What groups can be, of classic groups and of those of the consumer protocol, as Apache Kafka 4.4 lists them.
+const (
+	groupStates = "PreparingRebalance CompletingRebalance Stable Dead Empty Assigning Reconciling"
+	groupTypes  = "classic consumer"
+)
+
+// oneOf refuses values of a flag that a broker would find nothing for. Case does not count.
+func oneOf(flag string, values []string, known string) error {
+	for _, v := range values {
+		if !slices.ContainsFunc(strings.Fields(known), func(k string) bool { return strings.EqualFold(k, v) }) {
+			return usagef("--%s %s: it is one of %s", flag, v, strings.ReplaceAll(known, " ", ", "))
+		}
+	}
+	return nil
+}
 
 func (a *App) groupListCommand() *cobra.Command {
 	var (
@@ -20,6 +39,9 @@ func (a *App) groupListCommand() *cobra.Command {
 		Short: "List groups",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(oneOf("state", states, groupStates), oneOf("type", types, groupTypes)); err != nil {
+				return err
+			}
 			return flags.admin(cmd.Context(), func(ctx context.Context, adm *kadm.Client) error {
 				listed, err := adm.ListGroupsByType(ctx, types, states...)
 				if err != nil {

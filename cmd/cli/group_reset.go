@@ -132,7 +132,11 @@ func (f *resetFlags) readFile() error {
 		if err1 != nil || err2 != nil || p < 0 || offset < 0 {
 			return fmt.Errorf("%s line %d: %q is not TOPIC,PARTITION,OFFSET", f.fromFile, i+1, line)
 		}
-		f.fileOffsets[topicPartition{fields[0], int32(p)}] = offset
+		at := topicPartition{fields[0], int32(p)}
+		if before, twice := f.fileOffsets[at]; twice && before != offset {
+			return fmt.Errorf("%s line %d: %s partition %d has offset %d in an earlier line", f.fromFile, i+1, at.Topic, at.Partition, before)
+		}
+		f.fileOffsets[at] = offset
 	}
 	return nil
 }

@@ -63,6 +63,7 @@ func testGroupCommands(t *testing.T, protocol string, opts ...kgo.Opt) {
 		listed[0]["state"] != "Stable" || !strings.EqualFold(listed[0]["type"], protocol) || listed[0]["protocol"] != "consumer" {
 		t.Errorf("%v, %v", listed, err)
 	}
+	f(2, "", "group", "list", "--state", "bogus")
 	if out := f(0, "", "group", "list", "--state", "Empty", "--json"); strings.TrimSpace(out) != "[]" {
 		t.Errorf("groups that are empty: %s", out)
 	}
