@@ -28,6 +28,7 @@ type room struct {
 // testPackages and testMay.
 var rooms = []room{
 	{dir: "perf", packages: []string{"golang.org/x/sys"}},
+	{dir: "perf/fields", pure: true},
 	{dir: "diskio", may: []string{"perf"}, packages: []string{"golang.org/x/sys"}},
 	{dir: "diskio/disktest", may: []string{"diskio", "perf"}, packages: []string{pebble + "/vfs", "golang.org/x/sys"}},
 	{dir: "diskio/lsm", packages: []string{pebble}},
@@ -35,7 +36,7 @@ var rooms = []room{
 	{dir: "engine", may: []string{"diskio/.", "diskio/lsm", "perf"}, packages: []string{pebble}},
 	{dir: "engine/model", may: []string{"perf"}, pure: true},
 	{dir: "meta", may: []string{"diskio/lsm", "engine/model", "perf"}, packages: []string{pebble, "go.etcd.io/raft/v3", "google.golang.org/grpc", "google.golang.org/protobuf"}},
-	{dir: "meta/cluster", may: []string{"engine/model", "meta/config"}, packages: []string{"github.com/hashicorp/go-immutable-radix/v2"}, pure: true},
+	{dir: "meta/cluster", may: []string{"engine/model", "meta/config", "perf/fields"}, packages: []string{"github.com/hashicorp/go-immutable-radix/v2"}, pure: true},
 	{dir: "meta/config", may: []string{"engine/model"}, pure: true},
 	{dir: "kafka", may: []string{"netio", "engine", "meta", "perf"}, packages: append(codecs(), kmsg...)},
 	{dir: "kafka/recordbatch", may: []string{"engine/model", "perf"}, packages: codecs()},
@@ -43,7 +44,7 @@ var rooms = []room{
 	{dir: "kafka/purgatory", may: []string{"engine/model", "perf"}, pure: true},
 	{dir: "kafka/fetchsession", may: []string{"engine/model", "perf"}, pure: true},
 	{dir: "kafka/group/assignor", may: []string{"engine/model"}, pure: true},
-	{dir: "kafka/group/consumer", may: []string{"engine/model", "kafka/group/assignor"}, packages: kmsg, pure: true},
+	{dir: "kafka/group/consumer", may: []string{"engine/model", "kafka/group/assignor", "perf/fields"}, packages: kmsg, pure: true},
 	{dir: "bench", may: []string{"perf"}, packages: append([]string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/perf", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"}, clients...)},
 	{dir: "cmd", may: []string{"perf", "diskio/.", "netio", "engine", "meta", "kafka", "bench"}, packages: append([]string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/coreos/go-systemd", "github.com/prometheus", "golang.org/x/sys", "golang.org/x/term"}, clients...)},

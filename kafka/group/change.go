@@ -7,6 +7,7 @@ import (
 
 	"millrace/engine/model"
 	"millrace/kafka/group/consumer"
+	"millrace/perf/fields"
 )
 
 // A command is a version and a list of changes, applied together. The kinds stand in the Raft group's log and are
@@ -96,7 +97,7 @@ func appendChange(dst []byte, c *Change) []byte {
 	if c.kind == kindDeleteTopic {
 		return append(dst, c.Topic[:]...)
 	}
-	dst = appendText(dst, c.Group)
+	dst = fields.AppendText(dst, c.Group)
 	switch c.kind {
 	case kindPutClassic:
 		dst = appendClassic(dst, c.Classic)
@@ -111,7 +112,7 @@ func appendChange(dst []byte, c *Change) []byte {
 		dst = binary.AppendVarint(dst, int64(c.Generation))
 	case kindPutOffset:
 		dst = append(dst, c.Topic[:]...)
-		dst = appendText(dst, c.TopicName)
+		dst = fields.AppendText(dst, c.TopicName)
 		dst = binary.AppendVarint(dst, int64(c.Partition))
 		dst = appendOffset(dst, &c.Offset)
 	case kindDeleteOffset:
@@ -123,16 +124,16 @@ func appendChange(dst []byte, c *Change) []byte {
 
 // parseCommand calls f for each change, up to the first that f refuses. It keeps nothing of src.
 func parseCommand(src []byte, f func(*Change) error) error {
-	r := reader{src: src}
-	if v := r.byte(); !r.bad && v != commandVersion {
+	r := reader{fields.New(src)}
+	if v := r.Byte(); r.Err() == nil && v != commandVersion {
 		return fmt.Errorf("group command of version %d (this program knows %d): it was written by a newer one", v, commandVersion)
 	}
 	changes := make([]Change, 0, 16)
-	for range r.count(2) {
+	for range r.Count(2) {
 		changes = append(changes, r.change())
 	}
-	if r.bad || len(r.src) > 0 {
-		return fmt.Errorf("group command: %w", ErrMalformed)
+	if err := r.End(); err != nil {
+		return fmt.Errorf("group command: %w: %w", ErrMalformed, err)
 	}
 	for i := range changes {
 		if err := f(&changes[i]); err != nil {
@@ -152,22 +153,22 @@ func appendConsumer(dst []byte, changes []consumer.Change) []byte {
 }
 
 func appendClassic(dst []byte, c *Classic) []byte {
-	dst = appendText(dst, c.ProtocolType)
-	dst = appendText(dst, c.Protocol)
+	dst = fields.AppendText(dst, c.ProtocolType)
+	dst = fields.AppendText(dst, c.Protocol)
 	dst = binary.AppendVarint(dst, int64(c.Generation))
-	dst = appendText(dst, c.Leader)
+	dst = fields.AppendText(dst, c.Leader)
 	dst = binary.AppendVarint(dst, c.Changed)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Members)))
 	for i := range c.Members {
 		m := &c.Members[i]
-		dst = appendText(dst, m.ID)
-		dst = appendText(dst, m.InstanceID)
-		dst = appendText(dst, m.ClientID)
-		dst = appendText(dst, m.Host)
+		dst = fields.AppendText(dst, m.ID)
+		dst = fields.AppendText(dst, m.InstanceID)
+		dst = fields.AppendText(dst, m.ClientID)
+		dst = fields.AppendText(dst, m.Host)
 		dst = binary.AppendVarint(dst, int64(m.RebalanceTimeout))
 		dst = binary.AppendVarint(dst, int64(m.SessionTimeout))
-		dst = appendText(dst, string(m.Metadata))
-		dst = appendText(dst, string(m.Assignment))
+		dst = fields.AppendText(dst, string(m.Metadata))
+		dst = fields.AppendText(dst, string(m.Assignment))
 	}
 	return dst
 }
@@ -175,136 +176,70 @@ func appendClassic(dst []byte, c *Classic) []byte {
 func appendOffset(dst []byte, o *Offset) []byte {
 	dst = binary.AppendVarint(dst, o.Offset)
 	dst = binary.AppendVarint(dst, int64(o.LeaderEpoch))
-	dst = appendText(dst, o.Metadata)
+	dst = fields.AppendText(dst, o.Metadata)
 	dst = binary.AppendVarint(dst, o.Committed)
 	return binary.AppendVarint(dst, o.Expires)
 }
 
-func appendText(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
-// reader goes bad once and is checked once.
-type reader struct {
-	src []byte
-	bad bool
-}
-
-func (r *reader) fail() {
-	r.bad, r.src = true, nil
-}
-
-func (r *reader) byte() byte {
-	if len(r.src) == 0 {
-		r.fail()
-		return 0
-	}
-	b := r.src[0]
-	r.src = r.src[1:]
-	return b
-}
-
-func (r *reader) take(n int) []byte {
-	if n < 0 || n > len(r.src) {
-		r.fail()
-		return nil
-	}
-	b := r.src[:n]
-	r.src = r.src[n:]
-	return b
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.src)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.src = r.src[n:]
-	return v
-}
-
-func (r *reader) int32() int32 {
-	v := r.varint()
-	if int64(int32(v)) != v {
-		r.fail()
-	}
-	return int32(v)
-}
-
-// count reads a number of elements of least bytes each, as many as there can be.
-func (r *reader) count(least int) int {
-	v, n := binary.Uvarint(r.src)
-	if n <= 0 || v > uint64(len(r.src)-n)/uint64(least) {
-		r.fail()
-		return 0
-	}
-	r.src = r.src[n:]
-	return int(v)
-}
-
-func (r *reader) text() string { return string(r.take(r.count(1))) }
-
-func (r *reader) topic() (id model.TopicID) {
-	copy(id[:], r.take(len(id)))
-	return id
-}
+// reader reads what the append functions wrote.
+type reader struct{ fields.Reader }
 
 func (r *reader) change() Change {
-	c := Change{kind: r.byte()}
+	c := Change{kind: r.Byte()}
 	if c.kind == kindDeleteTopic {
-		c.Topic = r.topic()
+		c.Topic = r.ID()
 		return c
 	}
-	c.Group = r.text()
+	c.Group = r.Text()
 	switch c.kind {
 	case kindPutClassic:
 		c.Classic = r.classic()
 	case kindPutOffset:
-		c.Topic, c.TopicName, c.Partition = r.topic(), r.text(), r.int32()
+		c.Topic, c.TopicName, c.Partition = r.ID(), r.Text(), r.Int32()
 		c.Offset = r.offset()
 	case kindDeleteOffset:
-		c.Topic, c.Partition = r.topic(), r.int32()
+		c.Topic, c.Partition = r.ID(), r.Int32()
 	case kindPutGeneration:
-		c.Generation = r.int32()
+		c.Generation = r.Int32()
 	case kindDeleteGroup:
 	case kindConsumer:
 		c.Consumer = r.consumer()
-		if r.byte() == 1 {
-			c.Classic, c.Generation = r.classic(), r.int32()
+		if r.Byte() == 1 {
+			c.Classic, c.Generation = r.classic(), r.Int32()
 		}
 	default:
-		r.fail()
+		r.Fail(fmt.Errorf("a change of kind %d", c.kind))
 	}
 	return c
 }
 
 func (r *reader) consumer() []consumer.Change {
-	changes := make([]consumer.Change, r.count(2))
+	changes := make([]consumer.Change, r.Count(2))
 	for i := range changes {
-		c, n, err := consumer.ParseChange(r.src)
+		c, n, err := consumer.ParseChange(r.Rest())
 		if err != nil {
-			r.fail()
+			r.Fail(err)
 			return nil
 		}
-		changes[i], r.src = c, r.src[n:]
+		changes[i] = c
+		r.Skip(n)
 	}
 	return changes
 }
 
 func (r *reader) classic() *Classic {
-	c := &Classic{ProtocolType: r.text(), Protocol: r.text(), Generation: r.int32(), Leader: r.text(), Changed: r.varint()}
-	n := r.count(8)
+	c := &Classic{ProtocolType: r.Text(), Protocol: r.Text(), Generation: r.Int32(), Leader: r.Text(), Changed: r.Varint()}
+	n := r.Count(8)
 	if n > 0 {
 		c.Members = make([]ClassicMember, n)
 	}
 	for i := range c.Members {
-		c.Members[i] = ClassicMember{ID: r.text(), InstanceID: r.text(), ClientID: r.text(), Host: r.text(),
-			RebalanceTimeout: r.int32(), SessionTimeout: r.int32(), Metadata: []byte(r.text()), Assignment: []byte(r.text())}
+		c.Members[i] = ClassicMember{ID: r.Text(), InstanceID: r.Text(), ClientID: r.Text(), Host: r.Text(),
+			RebalanceTimeout: r.Int32(), SessionTimeout: r.Int32(), Metadata: []byte(r.Text()), Assignment: []byte(r.Text())}
 	}
 	return c
 }
 
 func (r *reader) offset() Offset {
-	return Offset{Offset: r.varint(), LeaderEpoch: r.int32(), Metadata: r.text(), Committed: r.varint(), Expires: r.varint()}
+	return Offset{Offset: r.Varint(), LeaderEpoch: r.Int32(), Metadata: r.Text(), Committed: r.Varint(), Expires: r.Varint()}
 }

@@ -11,6 +11,7 @@ import (
 
 	"millrace/engine/model"
 	"millrace/kafka/group/consumer"
+	"millrace/perf/fields"
 )
 
 // snapshotVersion is that of Store.Snapshot. Version 1 had no groups of the consumer protocol.
@@ -285,7 +286,7 @@ func (s *Store) Snapshot(dst []byte) ([]byte, error) {
 	ids := s.idsLocked()
 	dst = binary.AppendUvarint(dst, uint64(len(ids)))
 	for _, id := range ids {
-		dst = appendStored(appendText(dst, id), s.groups[id])
+		dst = appendStored(fields.AppendText(dst, id), s.groups[id])
 	}
 	return dst, nil
 }
@@ -310,7 +311,7 @@ func appendStored(dst []byte, g *stored) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(topics)))
 	for _, id := range topics {
 		t := g.topics[id]
-		dst = appendText(append(dst, id[:]...), t.name)
+		dst = fields.AppendText(append(dst, id[:]...), t.name)
 		partitions := make([]int32, 0, len(t.partitions))
 		for p := range t.partitions {
 			partitions = append(partitions, p)
@@ -327,14 +328,14 @@ func appendStored(dst []byte, g *stored) []byte {
 
 // Restore replaces the state by that of a snapshot.
 func (s *Store) Restore(snapshot []byte) error {
-	r := reader{src: snapshot}
-	version := r.byte()
-	if !r.bad && (version < 1 || version > snapshotVersion) {
+	r := reader{fields.New(snapshot)}
+	version := r.Byte()
+	if r.Err() == nil && (version < 1 || version > snapshotVersion) {
 		return fmt.Errorf("restore groups: version %d (this program knows 1 to %d): it was written by a newer one", version, snapshotVersion)
 	}
 	groups, offsets := make(map[string]*stored), 0
-	for range r.count(4) {
-		id := r.text()
+	for range r.Count(4) {
+		id := r.Text()
 		g, err := r.stored(version)
 		if err != nil {
 			return fmt.Errorf("restore group %q: %w", id, err)
@@ -342,8 +343,8 @@ func (s *Store) Restore(snapshot []byte) error {
 		groups[id] = g
 		offsets += g.count()
 	}
-	if r.bad || len(r.src) > 0 {
-		return fmt.Errorf("restore groups: %w", ErrMalformed)
+	if err := r.End(); err != nil {
+		return fmt.Errorf("restore groups: %w: %w", ErrMalformed, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,8 +353,8 @@ func (s *Store) Restore(snapshot []byte) error {
 }
 
 func (r *reader) stored(version byte) (*stored, error) {
-	g := &stored{generation: r.int32()}
-	if r.byte() == 1 {
+	g := &stored{generation: r.Int32()}
+	if r.Byte() == 1 {
 		g.classic = r.classic()
 	}
 	if version >= 2 {
@@ -366,11 +367,11 @@ func (r *reader) stored(version byte) (*stored, error) {
 			}
 		}
 	}
-	for range r.count(len(model.TopicID{}) + 2) {
-		topic := r.topic()
-		t := &topicOffsets{name: r.text(), partitions: make(map[int32]Offset)}
-		for range r.count(6) {
-			p := r.int32()
+	for range r.Count(len(model.TopicID{}) + 2) {
+		topic := r.ID()
+		t := &topicOffsets{name: r.Text(), partitions: make(map[int32]Offset)}
+		for range r.Count(6) {
+			p := r.Int32()
 			t.partitions[p] = r.offset()
 		}
 		if g.topics == nil {

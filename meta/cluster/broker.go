@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"millrace/perf/fields"
 )
 
 const minBrokerBytes = 21 // id, rack, incarnation, epoch, endpoints, time
@@ -12,8 +14,8 @@ const minBrokerBytes = 21 // id, rack, incarnation, epoch, endpoints, time
 func appendEndpoints(dst []byte, list []Endpoint) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(list)))
 	for _, e := range list {
-		dst = appendString(dst, e.Listener)
-		dst = appendString(dst, e.Host)
+		dst = fields.AppendText(dst, e.Listener)
+		dst = fields.AppendText(dst, e.Host)
 		dst = binary.AppendVarint(dst, int64(e.Port))
 	}
 	return dst
@@ -21,15 +23,15 @@ func appendEndpoints(dst []byte, list []Endpoint) []byte {
 
 func (r *reader) endpoints() []Endpoint {
 	var list []Endpoint
-	for range r.count(3) {
-		list = append(list, Endpoint{Listener: r.string(), Host: r.string(), Port: r.int32()})
+	for range r.Count(3) {
+		list = append(list, Endpoint{Listener: r.Text(), Host: r.Text(), Port: r.Int32()})
 	}
 	return list
 }
 
 func appendBroker(dst []byte, b *Broker) []byte {
 	dst = binary.AppendVarint(dst, int64(b.NodeID))
-	dst = appendString(dst, b.Rack)
+	dst = fields.AppendText(dst, b.Rack)
 	dst = append(dst, b.Incarnation[:]...)
 	dst = binary.AppendVarint(dst, b.Epoch)
 	dst = appendEndpoints(dst, b.Endpoints)
@@ -38,10 +40,10 @@ func appendBroker(dst []byte, b *Broker) []byte {
 
 func (r *reader) broker() *Broker {
 	return &Broker{
-		NodeID:      r.int32(),
-		Rack:        r.string(),
-		Incarnation: r.id(),
-		Epoch:       r.varint(),
+		NodeID:      r.Int32(),
+		Rack:        r.Text(),
+		Incarnation: r.ID(),
+		Epoch:       r.Varint(),
 		Endpoints:   r.endpoints(),
 		Registered:  r.time(),
 	}

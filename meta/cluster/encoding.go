@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/engine/model"
+	"millrace/perf/fields"
 )
 
 // Command is one of the commands of this package.
@@ -40,12 +41,12 @@ func commandName(kind byte) string {
 // AppendCommand implements Command.
 func (c RegisterBroker) AppendCommand(dst []byte) []byte {
 	dst = append(dst, kindRegisterBroker, commandVersion)
-	dst = appendString(dst, c.ClusterID)
+	dst = fields.AppendText(dst, c.ClusterID)
 	return appendBroker(dst, &Broker{NodeID: c.NodeID, Rack: c.Rack, Incarnation: c.Incarnation, Endpoints: c.Endpoints, Registered: c.Time})
 }
 
 func parseRegisterBroker(r *reader) RegisterBroker {
-	clusterID := r.string()
+	clusterID := r.Text()
 	b := r.broker()
 	return RegisterBroker{ClusterID: clusterID, NodeID: b.NodeID, Rack: b.Rack, Incarnation: b.Incarnation, Endpoints: b.Endpoints, Time: b.Registered}
 }
@@ -62,12 +63,12 @@ func appendAssignments(dst []byte, assignments [][]int32) []byte {
 }
 
 func (r *reader) assignments() [][]int32 {
-	n := r.uvarint()
+	n := r.Uvarint()
 	if n == 0 {
 		return nil
 	}
-	if n--; n > uint64(len(r.src)) {
-		r.fail(errTruncated)
+	if n--; n > uint64(len(r.Rest())) {
+		r.Fail(fields.ErrTruncated)
 		return nil
 	}
 	list := make([][]int32, n)
@@ -85,7 +86,7 @@ func (c CreateTopics) AppendCommand(dst []byte) []byte {
 	for i := range c.Topics {
 		t := &c.Topics[i]
 		dst = append(dst, t.ID[:]...)
-		dst = appendString(dst, t.Name)
+		dst = fields.AppendText(dst, t.Name)
 		dst = binary.AppendVarint(dst, int64(t.Partitions))
 		dst = binary.AppendVarint(dst, int64(t.ReplicationFactor))
 		dst = appendAssignments(dst, t.Assignments)
@@ -96,13 +97,13 @@ func (c CreateTopics) AppendCommand(dst []byte) []byte {
 
 func parseCreateTopics(r *reader) CreateTopics {
 	c := CreateTopics{Time: r.time()}
-	c.Topics = make([]NewTopic, r.count(len(model.TopicID{})+5))
+	c.Topics = make([]NewTopic, r.Count(len(model.TopicID{})+5))
 	for i := range c.Topics {
 		t := &c.Topics[i]
-		t.ID = r.id()
-		t.Name = r.string()
-		t.Partitions = r.int32()
-		t.ReplicationFactor = int16(r.int32())
+		t.ID = r.ID()
+		t.Name = r.Text()
+		t.Partitions = r.Int32()
+		t.ReplicationFactor = int16(r.Int32())
 		t.Assignments = r.assignments()
 		t.Configs = r.strings()
 	}
@@ -120,9 +121,9 @@ func (c DeleteTopics) AppendCommand(dst []byte) []byte {
 }
 
 func parseDeleteTopics(r *reader) DeleteTopics {
-	c := DeleteTopics{IDs: make([]model.TopicID, r.count(len(model.TopicID{})))}
+	c := DeleteTopics{IDs: make([]model.TopicID, r.Count(len(model.TopicID{})))}
 	for i := range c.IDs {
-		c.IDs[i] = r.id()
+		c.IDs[i] = r.ID()
 	}
 	return c
 }
@@ -133,7 +134,7 @@ func (c CreatePartitions) AppendCommand(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(c.Topics)))
 	for i := range c.Topics {
 		t := &c.Topics[i]
-		dst = appendString(dst, t.Topic)
+		dst = fields.AppendText(dst, t.Topic)
 		dst = binary.AppendVarint(dst, int64(t.Count))
 		dst = appendAssignments(dst, t.Assignments)
 	}
@@ -141,9 +142,9 @@ func (c CreatePartitions) AppendCommand(dst []byte) []byte {
 }
 
 func parseCreatePartitions(r *reader) CreatePartitions {
-	c := CreatePartitions{Topics: make([]NewPartitions, r.count(3))}
+	c := CreatePartitions{Topics: make([]NewPartitions, r.Count(3))}
 	for i := range c.Topics {
-		c.Topics[i] = NewPartitions{Topic: r.string(), Count: r.int32(), Assignments: r.assignments()}
+		c.Topics[i] = NewPartitions{Topic: r.Text(), Count: r.Int32(), Assignments: r.assignments()}
 	}
 	return c
 }
@@ -155,7 +156,7 @@ func (c AlterConfigs) AppendCommand(dst []byte) []byte {
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		dst = append(dst, byte(r.Kind))
-		dst = appendString(dst, r.Name)
+		dst = fields.AppendText(dst, r.Name)
 		dst = binary.AppendVarint(dst, int64(r.Broker))
 		dst = binary.AppendUvarint(dst, r.Version)
 		dst = appendMap(dst, r.Configs)
@@ -164,10 +165,10 @@ func (c AlterConfigs) AppendCommand(dst []byte) []byte {
 }
 
 func parseAlterConfigs(r *reader) AlterConfigs {
-	c := AlterConfigs{Resources: make([]ResourceConfigs, r.count(5))}
+	c := AlterConfigs{Resources: make([]ResourceConfigs, r.Count(5))}
 	for i := range c.Resources {
-		c.Resources[i] = ResourceConfigs{Kind: ResourceKind(r.byte()), Name: r.string(), Broker: r.int32(),
-			Version: r.uvarint(), Configs: r.strings()}
+		c.Resources[i] = ResourceConfigs{Kind: ResourceKind(r.Byte()), Name: r.Text(), Broker: r.Int32(),
+			Version: r.Uvarint(), Configs: r.strings()}
 	}
 	return c
 }
@@ -185,12 +186,12 @@ func (c RaiseLeaderEpochs) AppendCommand(dst []byte) []byte {
 // ParseCommand reads one encoded command. It keeps nothing of src. Any bytes may come in; what is not a
 // command, or is of a kind or version that this program does not know, is an error that names it.
 func ParseCommand(src []byte) (Command, error) {
-	r := &reader{src: src}
-	kind, version := r.byte(), r.byte()
+	r := &reader{fields.New(src)}
+	kind, version := r.Byte(), r.Byte()
 	name := commandName(kind)
 	switch {
-	case r.err != nil:
-		return nil, fmt.Errorf("parse command: %w", r.err)
+	case r.Err() != nil:
+		return nil, fmt.Errorf("parse command: %w", r.Err())
 	case name == "":
 		return nil, fmt.Errorf("parse command: kind %d is unknown to this program: it was written by a newer one", kind)
 	case version != commandVersion:
@@ -210,11 +211,11 @@ func ParseCommand(src []byte) (Command, error) {
 	case kindAlterConfigs:
 		c = parseAlterConfigs(r)
 	case kindAllocateProducerIDs:
-		c = AllocateProducerIDs{Count: r.int32()}
+		c = AllocateProducerIDs{Count: r.Int32()}
 	case kindRaiseLeaderEpochs:
-		c = RaiseLeaderEpochs{NodeID: r.int32()}
+		c = RaiseLeaderEpochs{NodeID: r.Int32()}
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("parse %s: %w", name, err)
 	}
 	return c, nil

@@ -1,6 +1,10 @@
 package cluster
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"millrace/perf/fields"
+)
 
 func appendOutcomes(dst []byte, outcomes []Outcome) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(outcomes)))
@@ -11,12 +15,12 @@ func appendOutcomes(dst []byte, outcomes []Outcome) []byte {
 }
 
 func parseOutcomes(src []byte) ([]Outcome, error) {
-	r := &reader{src: src}
-	outcomes := make([]Outcome, r.count(1))
+	r := &reader{fields.New(src)}
+	outcomes := make([]Outcome, r.Count(1))
 	for i := range outcomes {
 		outcomes[i] = r.outcome()
 	}
-	return outcomes, r.end()
+	return outcomes, r.End()
 }
 
 // A topic goes back whole, since it may be gone from the image by the time its maker looks.
@@ -32,15 +36,15 @@ func appendCreateTopicResults(dst []byte, results []CreateTopicResult) []byte {
 }
 
 func parseCreateTopicResults(src []byte) ([]CreateTopicResult, error) {
-	r := &reader{src: src}
-	results := make([]CreateTopicResult, r.count(1))
+	r := &reader{fields.New(src)}
+	results := make([]CreateTopicResult, r.Count(1))
 	for i := range results {
 		results[i].Outcome = r.outcome()
 		if !results[i].Failed() {
 			results[i].Topic = r.topic(PartitionsMax)
 		}
 	}
-	return results, r.end()
+	return results, r.End()
 }
 
 func (o RegisterBrokerResult) append(dst []byte) []byte {
@@ -57,7 +61,7 @@ func (o RaiseLeaderEpochsResult) append(dst []byte) []byte {
 
 // parseNumber reads a result that is an outcome and a number.
 func parseNumber(src []byte) (Outcome, int64, error) {
-	r := &reader{src: src}
-	o, number := r.outcome(), r.varint()
-	return o, number, r.end()
+	r := &reader{fields.New(src)}
+	o, number := r.outcome(), r.Varint()
+	return o, number, r.End()
 }

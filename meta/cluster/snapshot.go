@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"millrace/engine/model"
+	"millrace/perf/fields"
 )
 
 // snapshotVersion is the format of appendImage. Version 1 had no configs of groups.
@@ -12,7 +13,7 @@ const snapshotVersion = 2
 
 func appendImage(dst []byte, i *Image) []byte {
 	dst = append(dst, snapshotVersion)
-	dst = appendString(dst, i.ClusterID)
+	dst = fields.AppendText(dst, i.ClusterID)
 	dst = binary.AppendUvarint(dst, i.Version)
 	dst = binary.AppendVarint(dst, i.nextProducerID)
 	dst = binary.AppendUvarint(dst, uint64(len(i.brokers)))
@@ -29,7 +30,7 @@ func appendImage(dst []byte, i *Image) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(i.groupConfigs)))
 	for _, group := range i.GroupsWithConfigs() {
 		c := i.groupConfigs[group]
-		dst = appendString(dst, group)
+		dst = fields.AppendText(dst, group)
 		dst = binary.AppendUvarint(dst, c.Version)
 		dst = appendMap(dst, c.Configs)
 	}
@@ -42,31 +43,31 @@ func appendImage(dst []byte, i *Image) []byte {
 }
 
 func parseImage(src []byte) (*Image, error) {
-	r := &reader{src: src}
-	version := r.byte()
-	if r.err == nil && (version < 1 || version > snapshotVersion) {
+	r := &reader{fields.New(src)}
+	version := r.Byte()
+	if r.Err() == nil && (version < 1 || version > snapshotVersion) {
 		return nil, fmt.Errorf("snapshot version %d is unknown (this program knows 1 to %d)", version, snapshotVersion)
 	}
 	t := newTransaction(emptyImage())
-	t.next.ClusterID = r.string()
-	t.next.Version = r.uvarint()
-	t.next.nextProducerID = r.varint()
-	for range r.count(minBrokerBytes) {
+	t.next.ClusterID = r.Text()
+	t.next.Version = r.Uvarint()
+	t.next.nextProducerID = r.Varint()
+	for range r.Count(minBrokerBytes) {
 		t.next.brokers = append(t.next.brokers, r.broker())
 	}
-	if n := r.count(3); n > 0 {
+	if n := r.Count(3); n > 0 {
 		t.next.brokerConfigs = make(map[int32]*ConfigResource, n)
 		for range n {
-			scope := r.int32()
-			t.next.brokerConfigs[scope] = &ConfigResource{Version: r.uvarint(), Configs: r.strings()}
+			scope := r.Int32()
+			t.next.brokerConfigs[scope] = &ConfigResource{Version: r.Uvarint(), Configs: r.strings()}
 		}
 	}
 	if version >= 2 {
 		r.groupConfigs(&t.next)
 	}
-	for range r.count(len(model.TopicID{}) + 5) {
+	for range r.Count(len(model.TopicID{}) + 5) {
 		topic := r.topic(PartitionsMax - t.next.partitionCount)
-		if r.err != nil {
+		if r.Err() != nil {
 			break
 		}
 		if t.topicByName(topic.Name) != nil {
@@ -74,20 +75,20 @@ func parseImage(src []byte) (*Image, error) {
 		}
 		t.put(topic)
 	}
-	if err := r.end(); err != nil {
+	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("snapshot is damaged: %w", err)
 	}
 	return t.commit().Image, nil
 }
 
 func (r *reader) groupConfigs(i *Image) {
-	n := r.count(3)
+	n := r.Count(3)
 	if n == 0 {
 		return
 	}
 	i.groupConfigs = make(map[string]*ConfigResource, n)
 	for range n {
-		group := r.string()
-		i.groupConfigs[group] = &ConfigResource{Version: r.uvarint(), Configs: r.strings()}
+		group := r.Text()
+		i.groupConfigs[group] = &ConfigResource{Version: r.Uvarint(), Configs: r.strings()}
 	}
 }

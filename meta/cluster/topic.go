@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/engine/model"
+	"millrace/perf/fields"
 )
 
 // Limits of what a cluster holds. They bound what one request and one snapshot can cost.
@@ -75,21 +76,21 @@ func appendPartitions(dst []byte, partitions []Partition) []byte {
 }
 
 func (r *reader) partitions(max int) []Partition {
-	n := r.uvarint()
+	n := r.Uvarint()
 	if n == 0 || n > uint64(max) {
-		r.fail(fmt.Errorf("topic of %d partitions, 1 to %d can be", n, max))
+		r.Fail(fmt.Errorf("topic of %d partitions, 1 to %d can be", n, max))
 		return nil
 	}
 	var list []Partition
-	for uint64(len(list)) < n && r.err == nil {
-		run := r.uvarint()
-		p := Partition{Leader: r.int32(), LeaderEpoch: r.int32(), PartitionEpoch: r.int32(), Replicas: r.ints(), ISR: r.ints()}
+	for uint64(len(list)) < n && r.Err() == nil {
+		run := r.Uvarint()
+		p := Partition{Leader: r.Int32(), LeaderEpoch: r.Int32(), PartitionEpoch: r.Int32(), Replicas: r.ints(), ISR: r.ints()}
 		if len(p.Replicas) == 0 {
-			r.fail(fmt.Errorf("partition %d of %d has no replica", len(list), n))
+			r.Fail(fmt.Errorf("partition %d of %d has no replica", len(list), n))
 			return nil
 		}
 		if run == 0 || run > n-uint64(len(list)) {
-			r.fail(fmt.Errorf("run of %d partitions at %d of %d", run, len(list), n))
+			r.Fail(fmt.Errorf("run of %d partitions at %d of %d", run, len(list), n))
 			return nil
 		}
 		if slices.Equal(p.Replicas, p.ISR) {
@@ -107,7 +108,7 @@ func (r *reader) partitions(max int) []Partition {
 
 func appendTopic(dst []byte, t *Topic) []byte {
 	dst = append(dst, t.ID[:]...)
-	dst = appendString(dst, t.Name)
+	dst = fields.AppendText(dst, t.Name)
 	dst = appendTime(dst, t.Created)
 	dst = binary.AppendUvarint(dst, t.ConfigVersion)
 	dst = appendMap(dst, t.Configs)
@@ -116,10 +117,10 @@ func appendTopic(dst []byte, t *Topic) []byte {
 
 func (r *reader) topic(partitionsMax int) *Topic {
 	return &Topic{
-		ID:            model.TopicID(r.id()),
-		Name:          r.string(),
+		ID:            model.TopicID(r.ID()),
+		Name:          r.Text(),
 		Created:       r.time(),
-		ConfigVersion: r.uvarint(),
+		ConfigVersion: r.Uvarint(),
 		Configs:       r.strings(),
 		Partitions:    r.partitions(partitionsMax),
 	}

@@ -8,6 +8,7 @@ import (
 
 	"millrace/engine/model"
 	"millrace/kafka/group/assignor"
+	"millrace/perf/fields"
 )
 
 // The kinds of changes as they stand in the log. They are never renumbered. A change is its kind, its
@@ -28,10 +29,7 @@ const (
 // changeVersion is the version of every change so far.
 const changeVersion = 1
 
-var (
-	errTruncated = errors.New("bytes end too early")
-	errMalformed = errors.New("bytes say what cannot be")
-)
+var errMalformed = errors.New("bytes say what cannot be")
 
 // Append implements Change.
 func (c GroupEpoch) Append(dst []byte) []byte {
@@ -44,7 +42,7 @@ func (c GroupEpoch) Append(dst []byte) []byte {
 func (c PutMember) Append(dst []byte) []byte {
 	dst = append(dst, kindPutMember, changeVersion)
 	for _, s := range []string{c.MemberID, c.InstanceID, c.RackID, c.ClientID, c.ClientHost, c.Regex, c.Assignor} {
-		dst = appendString(dst, s)
+		dst = fields.AppendText(dst, s)
 	}
 	dst = binary.AppendVarint(dst, c.RebalanceTimeout.Milliseconds())
 	dst = appendStrings(dst, c.Topics)
@@ -55,15 +53,15 @@ func (c PutMember) Append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, c.Classic.SessionTimeout.Milliseconds())
 	dst = binary.AppendUvarint(dst, uint64(len(c.Classic.Protocols)))
 	for _, p := range c.Classic.Protocols {
-		dst = appendString(dst, p.Name)
-		dst = appendString(dst, string(p.Metadata))
+		dst = fields.AppendText(dst, p.Name)
+		dst = fields.AppendText(dst, string(p.Metadata))
 	}
 	return dst
 }
 
 // Append implements Change.
 func (c DeleteMember) Append(dst []byte) []byte {
-	return appendString(append(dst, kindDeleteMember, changeVersion), c.MemberID)
+	return fields.AppendText(append(dst, kindDeleteMember, changeVersion), c.MemberID)
 }
 
 // Append implements Change.
@@ -75,7 +73,7 @@ func (c TargetEpoch) Append(dst []byte) []byte {
 
 // Append implements Change.
 func (c TargetAssignment) Append(dst []byte) []byte {
-	dst = appendString(append(dst, kindTargetAssignment, changeVersion), c.MemberID)
+	dst = fields.AppendText(append(dst, kindTargetAssignment, changeVersion), c.MemberID)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Partitions)))
 	for _, id := range sortedIDs(c.Partitions) {
 		dst = append(dst, id[:]...)
@@ -89,7 +87,7 @@ func (c TargetAssignment) Append(dst []byte) []byte {
 
 // Append implements Change.
 func (c CurrentAssignment) Append(dst []byte) []byte {
-	dst = appendString(append(dst, kindCurrentAssignment, changeVersion), c.MemberID)
+	dst = fields.AppendText(append(dst, kindCurrentAssignment, changeVersion), c.MemberID)
 	dst = binary.AppendVarint(dst, int64(c.Epoch))
 	dst = binary.AppendVarint(dst, int64(c.PreviousEpoch))
 	dst = append(dst, byte(c.State))
@@ -98,12 +96,12 @@ func (c CurrentAssignment) Append(dst []byte) []byte {
 
 // Append implements Change.
 func (c PutRegex) Append(dst []byte) []byte {
-	return appendStrings(appendString(append(dst, kindPutRegex, changeVersion), c.Regex), c.Topics)
+	return appendStrings(fields.AppendText(append(dst, kindPutRegex, changeVersion), c.Regex), c.Topics)
 }
 
 // Append implements Change.
 func (c DeleteRegex) Append(dst []byte) []byte {
-	return appendString(append(dst, kindDeleteRegex, changeVersion), c.Regex)
+	return fields.AppendText(append(dst, kindDeleteRegex, changeVersion), c.Regex)
 }
 
 // Append implements Change.
@@ -112,71 +110,67 @@ func (c DeleteGroup) Append(dst []byte) []byte { return append(dst, kindDeleteGr
 // ParseChange reads the change that src begins with and returns how many bytes it took. The change does not
 // share memory with src.
 func ParseChange(src []byte) (Change, int, error) {
-	r := &reader{src: src}
-	kind, version := r.byte(), r.byte()
-	if r.err == nil && version != changeVersion {
+	r := &reader{fields.New(src)}
+	kind, version := r.Byte(), r.Byte()
+	if r.Err() == nil && version != changeVersion {
 		return nil, 0, fmt.Errorf("change of kind %d has version %d, known is %d", kind, version, changeVersion)
 	}
 	c := r.change(kind)
-	if r.err != nil {
-		return nil, 0, fmt.Errorf("parse change of kind %d: %w", kind, r.err)
+	if r.Err() != nil {
+		return nil, 0, fmt.Errorf("parse change of kind %d: %w", kind, r.Err())
 	}
-	return c, len(src) - len(r.src), nil
+	return c, len(src) - len(r.Rest()), nil
 }
 
 func (r *reader) change(kind byte) Change {
 	switch kind {
 	case kindGroupEpoch:
-		return GroupEpoch{Epoch: r.int32(), MetadataHash: r.uint64()}
+		return GroupEpoch{Epoch: r.Int32(), MetadataHash: r.Uint64()}
 	case kindPutMember:
 		return r.putMember()
 	case kindDeleteMember:
-		return DeleteMember{MemberID: r.string()}
+		return DeleteMember{MemberID: r.Text()}
 	case kindTargetEpoch:
-		return TargetEpoch{Epoch: r.int32(), TimeMillis: r.varint()}
+		return TargetEpoch{Epoch: r.Int32(), TimeMillis: r.Varint()}
 	case kindTargetAssignment:
-		return TargetAssignment{MemberID: r.string(), Partitions: r.assignment()}
+		return TargetAssignment{MemberID: r.Text(), Partitions: r.assignment()}
 	case kindCurrentAssignment:
-		return CurrentAssignment{MemberID: r.string(), Progress: Progress{Epoch: r.int32(), PreviousEpoch: r.int32(),
-			State: min(MemberState(r.byte()), Unknown), Assigned: r.owned(), Pending: r.owned()}}
+		return CurrentAssignment{MemberID: r.Text(), Progress: Progress{Epoch: r.Int32(), PreviousEpoch: r.Int32(),
+			State: min(MemberState(r.Byte()), Unknown), Assigned: r.owned(), Pending: r.owned()}}
 	case kindPutRegex:
-		return PutRegex{Regex: r.string(), Topics: r.strings()}
+		return PutRegex{Regex: r.Text(), Topics: r.strings()}
 	case kindDeleteRegex:
-		return DeleteRegex{Regex: r.string()}
+		return DeleteRegex{Regex: r.Text()}
 	case kindDeleteGroup:
 		return DeleteGroup{}
 	}
-	r.fail(fmt.Errorf("no such kind: %w", errMalformed))
+	r.Fail(fmt.Errorf("no such kind: %w", errMalformed))
 	return nil
 }
 
 func (r *reader) putMember() Change {
-	c := PutMember{Subscription{MemberID: r.string(), InstanceID: r.string(), RackID: r.string(), ClientID: r.string(),
-		ClientHost: r.string(), Regex: r.string(), Assignor: r.string(), RebalanceTimeout: r.millis(), Topics: r.strings()}}
-	switch r.byte() {
+	c := PutMember{Subscription{MemberID: r.Text(), InstanceID: r.Text(), RackID: r.Text(), ClientID: r.Text(),
+		ClientHost: r.Text(), Regex: r.Text(), Assignor: r.Text(), RebalanceTimeout: r.millis(), Topics: r.strings()}}
+	switch r.Byte() {
 	case 0:
 	case 1:
-		c.Classic = &ClassicMember{SessionTimeout: r.millis(), Protocols: make([]Protocol, r.count(2))}
+		c.Classic = &ClassicMember{SessionTimeout: r.millis(), Protocols: make([]Protocol, r.Count(2))}
 		for i := range c.Classic.Protocols {
-			c.Classic.Protocols[i] = Protocol{Name: r.string(), Metadata: []byte(r.string())}
+			c.Classic.Protocols[i] = Protocol{Name: r.Text(), Metadata: []byte(r.Text())}
 		}
 		if len(c.Classic.Protocols) == 0 {
-			r.fail(fmt.Errorf("classic member without a protocol: %w", errMalformed))
+			r.Fail(fmt.Errorf("classic member without a protocol: %w", errMalformed))
 		}
 	default:
-		r.fail(errMalformed)
+		r.Fail(errMalformed)
 	}
 	return c
-}
-
-func appendString(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 func appendStrings(dst []byte, list []string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(list)))
 	for _, s := range list {
-		dst = appendString(dst, s)
+		dst = fields.AppendText(dst, s)
 	}
 	return dst
 }
@@ -194,100 +188,28 @@ func appendOwned(dst []byte, o Owned) []byte {
 	return dst
 }
 
-// reader reads what the append functions wrote. It goes bad once: after that it returns zero values, and err
-// says what the first fault was.
-type reader struct {
-	src []byte
-	err error
-}
+// reader reads what the append functions wrote.
+type reader struct{ fields.Reader }
 
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-	r.src = nil
-}
-
-func (r *reader) take(n int) []byte {
-	if n > len(r.src) {
-		r.fail(errTruncated)
-		return nil
-	}
-	b := r.src[:n]
-	r.src = r.src[n:]
-	return b
-}
-
-func (r *reader) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) uint64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.src)
-	if n <= 0 {
-		r.fail(errTruncated)
-		return 0
-	}
-	r.src = r.src[n:]
-	return v
-}
-
-func (r *reader) int32() int32 {
-	v := r.varint()
-	if int64(int32(v)) != v {
-		r.fail(errMalformed)
-	}
-	return int32(v)
-}
-
-func (r *reader) millis() time.Duration { return time.Duration(r.int32()) * time.Millisecond }
-
-// count reads the length of a list whose elements take at least elementBytes each, so that no list claims
-// more memory than a multiple of the bytes that are really there.
-func (r *reader) count(elementBytes int) int {
-	v, n := binary.Uvarint(r.src)
-	if n <= 0 || v > uint64(len(r.src)-n)/uint64(elementBytes) {
-		r.fail(errTruncated)
-		return 0
-	}
-	r.src = r.src[n:]
-	return int(v)
-}
-
-func (r *reader) string() string { return string(r.take(r.count(1))) }
+func (r *reader) millis() time.Duration { return time.Duration(r.Int32()) * time.Millisecond }
 
 func (r *reader) strings() []string {
-	list := make([]string, r.count(1))
+	list := make([]string, r.Count(1))
 	for i := range list {
-		list[i] = r.string()
+		list[i] = r.Text()
 	}
 	return list
 }
 
-func (r *reader) topicID() (id model.TopicID) {
-	copy(id[:], r.take(len(id)))
-	return id
-}
-
 func (r *reader) assignment() assignor.Assignment {
 	a := assignor.Assignment{}
-	for range r.count(len(model.TopicID{}) + 1) {
-		id := r.topicID()
-		list := make([]int32, r.count(1))
+	for range r.Count(len(model.TopicID{}) + 1) {
+		id := r.ID()
+		list := make([]int32, r.Count(1))
 		for i := range list {
-			list[i] = r.int32()
+			list[i] = r.Int32()
 			if list[i] < 0 || i > 0 && list[i] <= list[i-1] {
-				r.fail(fmt.Errorf("partitions out of order: %w", errMalformed))
+				r.Fail(fmt.Errorf("partitions out of order: %w", errMalformed))
 			}
 		}
 		a[id] = list
@@ -297,13 +219,13 @@ func (r *reader) assignment() assignor.Assignment {
 
 func (r *reader) owned() Owned {
 	o := Owned{}
-	for range r.count(len(model.TopicID{}) + 1) {
-		id := r.topicID()
+	for range r.Count(len(model.TopicID{}) + 1) {
+		id := r.ID()
 		last := int32(-1)
-		for range r.count(2) {
-			partition, epoch := r.int32(), r.int32()
+		for range r.Count(2) {
+			partition, epoch := r.Int32(), r.Int32()
 			if partition <= last {
-				r.fail(fmt.Errorf("partitions out of order: %w", errMalformed))
+				r.Fail(fmt.Errorf("partitions out of order: %w", errMalformed))
 			}
 			o.put(id, partition, epoch)
 			last = partition
