@@ -212,4 +212,7 @@ type ShardSpec struct {
 	// LeaderEpoch is the epoch that appends are written under.
 	LeaderEpoch int32
 	Config      ShardConfig
+	// Record puts a new shard on record, durable after SyncRecords, so that the next start finds it here although
+	// nothing was appended.
+	Record bool
 }

@@ -91,10 +91,10 @@ func (s *Store) listShards() (map[model.ShardID]string, error) {
 }
 
 // missingShard deals with a shard that is on record and has no directory. Where segments of it are on record
-// it is kept out of service. Where only a log start is, a power cut took the directory before any of it was
-// durable: the offsets below were given out and do not come again.
+// it is kept out of service. Where only a log start is, nothing was appended (see ShardSpec.Record), or a power cut
+// took the directory before any of it was durable: the offsets below were given out and do not come again.
 func (s *Store) missingShard(id model.ShardID, k *known) {
-	if len(k.segments) == 0 && k.logStart <= 0 {
+	if len(k.segments) == 0 && k.logStart < 0 {
 		return
 	}
 	sh := newShard(s, id)

@@ -33,6 +33,7 @@ type Store struct {
 	chunks  chunkPool
 	sinks   atomic.Pointer[[]Sink]
 	clean   bool
+	offline bool // see OpenOffline
 	// indexLost: there are shards, and the index store has been made anew.
 	indexLost bool
 
@@ -240,12 +241,16 @@ func (s *Store) EnsureShard(id model.ShardID, spec ShardSpec) (*Shard, error) {
 		return nil, ErrClosed
 	}
 	s.mu.Lock()
-	sh := s.shards[id]
+	sh, made := s.shards[id], false
 	if sh == nil {
 		if sh = s.orphans[id]; sh != nil {
 			delete(s.orphans, id)
 		} else {
+			made = true
 			sh = newShard(s, id)
+			if s.offline {
+				sh.quarantine.Store(&quarantine{fmt.Errorf("shard %s: %w", id, s.Failed())})
+			}
 		}
 		s.shards[id] = sh
 	}
@@ -255,11 +260,16 @@ func (s *Store) EnsureShard(id model.ShardID, spec ShardSpec) (*Shard, error) {
 	named := sh.topicName != ""
 	sh.topicName = spec.TopicName
 	sh.mu.Unlock()
-	if q := sh.quarantine.Load(); q != nil && !named {
+	if q := sh.quarantine.Load(); q != nil && !named && !s.offline { // thousands of lines would tell nothing new
 		s.log.Error("quarantined shard is one of this topic", "shard", id.String(), "topic", spec.TopicName, "partition", id.Partition,
 			"err", q.err)
 	}
 	sh.SetLeaderEpoch(spec.LeaderEpoch)
+	if made && spec.Record && !s.offline {
+		b := s.index.db.NewBatch()
+		setLogStart(b, id, 0)
+		return sh, s.index.commit(b, false)
+	}
 	return sh, nil
 }
 
@@ -331,6 +341,9 @@ func (s *Store) all() []*Shard {
 func (s *Store) Close() error {
 	if s.closing.Swap(true) {
 		return ErrClosed
+	}
+	if s.offline {
+		return nil
 	}
 	for _, w := range s.writers {
 		close(w.stop)

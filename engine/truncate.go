@@ -210,6 +210,9 @@ func (sh *Shard) leaveStore(keep bool) error {
 	sh.leave()
 	sh.notify()
 	store := sh.store
+	if store.offline {
+		return nil // its directory is an orphan once it can be opened
+	}
 	if sh.quarantine.Swap(nil) != nil {
 		store.metrics.QuarantinedShards.Add(-1)
 	}

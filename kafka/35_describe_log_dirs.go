@@ -5,22 +5,29 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/engine"
 	"millrace/meta/cluster"
 )
 
 // DescribeLogDirs (35), versions 1 to 5 (KIP-113; v4 sizes of the volume, KIP-827; v5 cordoned directories,
-// KIP-1066). There is one directory. Partitions that are not here are left out: the answer has no place
-// for an error of theirs.
+// KIP-1066). A directory that failed has KAFKA_STORAGE_ERROR and, as in Kafka, no partitions. Partitions that are not
+// here are left out: the answer has no place for an error of theirs.
 
-// describeLogDirs asks the file system for the size of its volume.
+// describeLogDirs asks the file systems for the size of their volumes.
 func (s *Server) describeLogDirs(r *request) kmsg.Response {
 	req := r.body.(*kmsg.DescribeLogDirsRequest)
 	resp := req.ResponseKind().(*kmsg.DescribeLogDirsResponse)
-	dir := kmsg.NewDescribeLogDirsResponseDir()
-	dir.Dir = s.o.DataDir
-	dir.TotalBytes, dir.UsableBytes = volumeOf(s.o.DataDir)
-	if s.o.Store.Failed() != nil {
-		dir.ErrorCode = codeKafkaStorageError
+	d := logDirs{server: s, at: make(map[*engine.Store]int)}
+	for i, store := range s.o.Shards.Stores() {
+		dir := kmsg.NewDescribeLogDirsResponseDir()
+		dir.Dir = store.Dir()
+		dir.TotalBytes, dir.UsableBytes = volumeOf(dir.Dir)
+		if store.Failed() != nil {
+			dir.ErrorCode, dir.TotalBytes, dir.UsableBytes = codeKafkaStorageError, -1, -1
+		} else {
+			d.at[store] = i
+		}
+		d.list = append(d.list, dir)
 	}
 	image := s.image()
 	if req.Topics == nil {
@@ -28,13 +35,8 @@ func (s *Server) describeLogDirs(r *request) kmsg.Response {
 			return nil
 		}
 		image.Topics(func(t *cluster.Topic) bool {
-			out := kmsg.NewDescribeLogDirsResponseDirTopic()
-			out.Topic = t.Name
 			for i := range t.Partitions {
-				s.addLogSize(&out, t, int32(i))
-			}
-			if len(out.Partitions) > 0 {
-				dir.Topics = append(dir.Topics, out)
+				d.add(t, int32(i))
 			}
 			return true
 		})
@@ -46,29 +48,42 @@ func (s *Server) describeLogDirs(r *request) kmsg.Response {
 		if t == nil {
 			continue
 		}
-		out := kmsg.NewDescribeLogDirsResponseDirTopic()
-		out.Topic = in.Topic
 		for _, p := range in.Partitions {
 			if t.Partition(p) != nil && !done.again(partitionName{in.Topic, p}) {
-				s.addLogSize(&out, t, p)
+				d.add(t, p)
 			}
 		}
-		if len(out.Partitions) > 0 {
-			dir.Topics = append(dir.Topics, out)
-		}
 	}
-	resp.Dirs = append(resp.Dirs, dir)
+	resp.Dirs = d.list
 	return resp
 }
 
-func (s *Server) addLogSize(out *kmsg.DescribeLogDirsResponseDirTopic, t *cluster.Topic, partition int32) {
-	sh := s.shard(t.ID, partition)
+// logDirs puts partitions under the directories that they are in.
+type logDirs struct {
+	server *Server
+	list   []kmsg.DescribeLogDirsResponseDir
+	at     map[*engine.Store]int // place in list of those that work
+}
+
+func (d *logDirs) add(t *cluster.Topic, partition int32) {
+	sh := d.server.shard(t.ID, partition)
 	if sh == nil {
 		return
 	}
+	at, ok := d.at[sh.Store()]
+	if !ok {
+		return
+	}
+	dir := &d.list[at]
+	if n := len(dir.Topics); n == 0 || dir.Topics[n-1].Topic != t.Name {
+		topic := kmsg.NewDescribeLogDirsResponseDirTopic()
+		topic.Topic = t.Name
+		dir.Topics = append(dir.Topics, topic)
+	}
 	p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
 	p.Partition, p.Size = partition, sh.Size()
-	out.Partitions = append(out.Partitions, p)
+	topic := &dir.Topics[len(dir.Topics)-1]
+	topic.Partitions = append(topic.Partitions, p)
 }
 
 // volumeOf returns the size of the file system and what is left of it, -1 where that is not known.

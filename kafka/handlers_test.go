@@ -81,8 +81,8 @@ func newHandlerTest(t *testing.T, settings ...string) *handlerTest {
 		Endpoints: []cluster.Endpoint{{Listener: "IN", Host: "inside", Port: 1}, {Listener: "OUT", Host: "outside", Port: 2}}}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{NodeID: testNode, Rack: "r1", Loops: 1, Store: store, Cluster: machine, Proposer: apply, ClusterCode: 1, Groups: apply.groups, GroupCode: 2,
-		ProducerIDs: cluster.NewProducerIDs(client), Config: broker, DataDir: dir, Pool: perf.NewPool(1 << 20),
+	s, err := New(Options{NodeID: testNode, Rack: "r1", Loops: 1, Shards: oneStore{store}, Cluster: machine, Proposer: apply, ClusterCode: 1, Groups: apply.groups, GroupCode: 2,
+		ProducerIDs: cluster.NewProducerIDs(client), Config: broker, Pool: perf.NewPool(1 << 20),
 		Advertised: []Endpoint{{"IN", "inside", 1}, {"OUT", "outside", 2}}})
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +90,11 @@ func newHandlerTest(t *testing.T, settings ...string) *handlerTest {
 	t.Cleanup(s.Close)
 	return &handlerTest{T: t, s: s, apply: apply, listener: "OUT"}
 }
+
+// oneStore are the shards of one data directory.
+type oneStore struct{ *engine.Store }
+
+func (s oneStore) Stores() []*engine.Store { return []*engine.Store{s.Store} }
 
 func followTopics(t *testing.T, store *engine.Store, d cluster.Delta) {
 	for _, change := range d.Topics {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"millrace/engine"
+	"millrace/engine/model"
 	"millrace/kafka/group"
 	"millrace/meta/cluster"
 	"millrace/meta/config"
@@ -26,12 +27,20 @@ type Endpoint struct {
 	Port     int32
 }
 
+// Shards are the logs that this broker has, in one store for each of its data directories.
+type Shards interface {
+	// Shard returns a log, nil where there is none. It does not block or allocate.
+	Shard(id model.ShardID) *engine.Shard
+	// Stores returns the store of each directory, in the order of the settings.
+	Stores() []*engine.Store
+}
+
 // Options wire a Server.
 type Options struct {
 	NodeID      int32
 	Rack        string
 	Advertised  []Endpoint // one per listener
-	Store       *engine.Store
+	Shards      Shards
 	Cluster     *cluster.Machine
 	Proposer    Proposer
 	ClusterCode uint8 // the machine number under which Cluster is registered with Proposer
@@ -39,7 +48,6 @@ type Options struct {
 	Groups      *group.Store // registered with Proposer as the machine GroupCode
 	GroupCode   uint8
 	Config      *config.Broker // static settings of this broker
-	DataDir     string         // as told by DescribeLogDirs
 	Pool        *perf.Pool
 	Logger      *slog.Logger
 	Now         func() time.Time
@@ -69,7 +77,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	missing("event loop", o.Loops < 1)
-	missing("store", o.Store == nil)
+	missing("shards", o.Shards == nil)
 	missing("cluster state", o.Cluster == nil)
 	missing("proposer", o.Proposer == nil)
 	missing("producer ids", o.ProducerIDs == nil)

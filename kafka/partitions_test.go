@@ -86,7 +86,7 @@ func TestDescribeLogDirs(t *testing.T) {
 			resp := ask[*kmsg.DescribeLogDirsResponse](h, v, req)
 			equal(h, "directories", len(resp.Dirs), 1)
 			dir := resp.Dirs[0]
-			equal(h, "directory", dir.Dir, h.s.o.DataDir)
+			equal(h, "directory", dir.Dir, h.s.o.Shards.Stores()[0].Dir())
 			equal(h, "volume", v < 4 || dir.TotalBytes > dir.UsableBytes && dir.UsableBytes > 0, true)
 			got := ""
 			for _, out := range dir.Topics {

@@ -96,7 +96,7 @@ func (s *Server) image() *cluster.Image { return s.o.Cluster.Image() }
 
 // shard returns the log of a partition, nil where this broker has none.
 func (s *Server) shard(topic model.TopicID, partition int32) *engine.Shard {
-	return s.o.Store.Shard(model.ShardID{Topic: topic, Partition: partition})
+	return s.o.Shards.Shard(model.ShardID{Topic: topic, Partition: partition})
 }
 
 // OnOpen is called by netio.

@@ -16,6 +16,7 @@ import (
 
 // collector reads plain numbers when it is asked.
 type collector struct {
+	labels       prometheus.Labels // of every series
 	descriptions []*prometheus.Desc
 	reads        []func(emit chan<- prometheus.Metric)
 }
@@ -44,7 +45,7 @@ type function func() int64
 func (f function) Load() int64 { return f() }
 
 func (c *collector) describe(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc("millrace_"+name, help, labels, nil)
+	d := prometheus.NewDesc("millrace_"+name, help, labels, c.labels)
 	c.descriptions = append(c.descriptions, d)
 	return d
 }
@@ -117,9 +118,19 @@ func Net(m *netio.Metrics) prometheus.Collector {
 	return c
 }
 
-// Engine exports appends, the disk and recovery.
-func Engine(m *engine.Metrics) prometheus.Collector {
+// Engine exports appends, the disk and recovery of one data directory. Where that is one of several, each series
+// carries its name.
+func Engine(m *engine.Metrics, failed func() error, directory string) prometheus.Collector {
 	c := &collector{}
+	if directory != "" {
+		c.labels = prometheus.Labels{"directory": directory}
+	}
+	c.gauge("engine_failed", "1 when the data directory takes no more writes or could not be opened.", function(func() int64 {
+		if failed() != nil {
+			return 1
+		}
+		return 0
+	}))
 	c.counter("engine_appends_total", "Appends published.", &m.Appends)
 	c.counter("engine_records_total", "Records published.", &m.Records)
 	c.counter("engine_append_bytes_total", "Bytes of appends published, as stored.", &m.AppendBytes)

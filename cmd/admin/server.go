@@ -24,8 +24,10 @@ type Options struct {
 	// Healthy returns why the broker cannot go on, nil while it can. It must not block.
 	Healthy func() error
 	// Ready returns why the broker takes no clients now, nil while it does. It must not block.
-	Ready  func() error
-	Logger *slog.Logger
+	Ready func() error
+	// Impaired returns what does not work while the rest does, nil where all works. It must not block.
+	Impaired func() error
+	Logger   *slog.Logger
 }
 
 // Server answers until Close.
@@ -78,8 +80,8 @@ func (s *Server) Export(all ...prometheus.Collector) error {
 func (s *Server) handler(o *Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /healthz", answer(o.Healthy))
-	mux.HandleFunc("GET /readyz", answer(o.Ready))
+	mux.HandleFunc("GET /healthz", o.answer(o.Healthy))
+	mux.HandleFunc("GET /readyz", o.answer(o.Ready))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -91,8 +93,8 @@ func (s *Server) handler(o *Options) http.Handler {
 	return mux
 }
 
-// answer says ok, or 503 with the reason.
-func answer(state func() error) http.HandlerFunc {
+// answer says ok and what does not work all the same, or 503 with the reason.
+func (o *Options) answer(state func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := state(); err != nil {
@@ -101,6 +103,12 @@ func answer(state func() error) http.HandlerFunc {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+		if o.Impaired == nil {
+			return
+		}
+		if err := o.Impaired(); err != nil {
+			fmt.Fprintln(w, err)
+		}
 	}
 }
 

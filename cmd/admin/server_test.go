@@ -48,7 +48,7 @@ func TestServer(t *testing.T) {
 		},
 	})
 	if err == nil {
-		err = s.Export(Net(network), Engine(store))
+		err = s.Export(Net(network), Engine(store, func() error { return nil }, ""))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,17 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"millrace/cmd/admin"
-	"millrace/diskio"
 	"millrace/engine"
 	"millrace/kafka"
 	"millrace/kafka/group"
@@ -52,10 +48,8 @@ type Broker struct {
 	why    atomic.Pointer[string] // what is being done while not ready
 
 	admin   *admin.Server
-	lock    io.Closer
-	fs      diskio.FS
 	pool    *perf.Pool
-	store   *engine.Store
+	store   directories
 	machine *cluster.Machine
 	groups  *group.Store
 	meta    *meta.Node
@@ -88,7 +82,7 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.openAdmin(); err != nil {
 		return err
 	}
-	if err := b.openDirectory(); err != nil {
+	if err := b.store.find(b.config, b.log); err != nil {
 		return err
 	}
 	b.stage("recovering")
@@ -117,46 +111,13 @@ func (b *Broker) open(ctx context.Context) error {
 // stage is what /readyz says while the broker is not ready.
 func (b *Broker) stage(what string) { b.why.Store(&what) }
 
-// openDirectory makes the data directory, takes the lock and probes the file system.
-func (b *Broker) openDirectory() error {
-	dir := b.config.DataDir
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("data directory: %w; set log.dirs (--data-dir) to one that can be written", err)
-	}
-	fs, err := diskio.Open(dir, diskio.Options{Backend: b.config.IOBackend, Logger: b.log})
-	if err != nil {
-		return unwritable(dir, fmt.Errorf("data directory: %w", err))
-	}
-	b.fs = fs
-	b.lock, err = fs.Lock(filepath.Join(dir, lockName))
-	if errors.Is(err, diskio.ErrLocked) {
-		return fmt.Errorf("data directory %s is in use by another broker; stop that one, or start this one with another --data-dir", dir)
-	}
-	if err != nil {
-		return unwritable(dir, fmt.Errorf("data directory: lock: %w", err))
-	}
-	return nil
-}
-
-// unwritable adds the remedy where the data directory may not be written.
-func unwritable(dir string, err error) error {
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return fmt.Errorf("%w; give %s and what is in it to the user that runs the broker (chown -R), mount it writable, or set log.dirs (--data-dir) to another directory", err, dir)
-	}
-	return err
-}
-
 // openStores opens engine and Raft group at once: each waits for syncs of its own.
 func (b *Broker) openStores(ctx context.Context) error {
 	metaOptions := meta.Options{
 		Dir: filepath.Join(b.config.DataDir, metaName), NodeID: b.config.NodeID, Sync: b.config.MetaFsync,
 		Machines: map[uint8]meta.Machine{clusterMachine: b.machine, groupMachine: b.groups}, Logger: b.log,
 	}
-	engineOptions := engine.Options{
-		Dir: b.config.DataDir, FS: b.fs, Pool: b.pool, Logger: b.log,
-		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
-		CleanInterval: b.config.CleanInterval, CleanMemoryBytes: b.config.CleanMemoryBytes, CleanBytesPerSecond: b.config.CleanBytesPerSecond,
-	}
+	engineOptions := b.engineOptions()
 	if b.simulate != nil {
 		b.simulate(&engineOptions, &metaOptions)
 	}
@@ -166,8 +127,7 @@ func (b *Broker) openStores(ctx context.Context) error {
 		b.meta, err = meta.Open(ctx, metaOptions)
 		opened <- err
 	}()
-	var err error
-	b.store, err = engine.Open(ctx, engineOptions)
+	err := b.store.open(ctx, engineOptions)
 	metaErr := <-opened
 	if errors.Is(metaErr, meta.ErrIdentity) {
 		metaErr = fmt.Errorf("%w; or start with another --data-dir", metaErr)
@@ -176,18 +136,41 @@ func (b *Broker) openStores(ctx context.Context) error {
 		return err
 	}
 	if b.admin != nil {
-		return b.admin.Export(admin.Engine(b.store.Metrics()), admin.Meta(b.meta, b.machine), admin.Pool(b.pool))
+		return b.admin.Export(append(b.store.collectors(), admin.Meta(b.meta, b.machine), admin.Pool(b.pool))...)
 	}
 	return nil
+}
+
+// engineOptions are those of each directory. What bounds the whole broker is divided among them.
+func (b *Broker) engineOptions() engine.Options {
+	o := engine.Options{
+		Pool: b.pool, Logger: b.log,
+		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
+		CleanInterval: b.config.CleanInterval, CleanMemoryBytes: b.config.CleanMemoryBytes, CleanBytesPerSecond: b.config.CleanBytesPerSecond,
+	}
+	if n := len(b.store.list); n > 1 {
+		o.EnsureDefaults()
+		o.OpenSegmentsMax = max(o.OpenSegmentsMax/n, 16)
+		o.MappingsMax = o.OpenSegmentsMax
+		o.GatherBytesMax = max(o.GatherBytesMax/int64(n), 16<<20)
+		o.CleanMemoryBytes = max(o.CleanMemoryBytes/int64(n), 1<<20)
+		o.CleanBytesPerSecond /= int64(n)
+	}
+	return o
 }
 
 // checkOrphans refuses to make a new cluster over the shards of an old one: their topics would be unknown,
 // and taken for deleted ones.
 func (b *Broker) checkOrphans() error {
-	if found := b.store.Orphans(); len(found) > 0 && len(b.machine.Image().Brokers()) == 0 {
-		return fmt.Errorf("data directory %s holds %d shards, but no cluster state says which topics they are: %s is missing or new; "+
-			"put it back from where it was, or, to begin anew without these records, move the shard directories away or start with an empty --data-dir",
-			b.config.DataDir, len(found), filepath.Join(b.config.DataDir, metaName))
+	if len(b.machine.Image().Brokers()) > 0 {
+		return nil
+	}
+	for _, at := range b.store.list {
+		if found := at.store.Orphans(); len(found) > 0 {
+			return fmt.Errorf("data directory %s holds %d shards, but no cluster state says which topics they are: %s is missing or new; "+
+				"put it back from where it was, or, to begin anew without these records, move the shard directories away or start with an empty --data-dir",
+				at.path, len(found), filepath.Join(b.config.DataDir, metaName))
+		}
 	}
 	return nil
 }
@@ -195,7 +178,7 @@ func (b *Broker) checkOrphans() error {
 // join makes this broker a part of the cluster and its shards follow the cluster's state.
 func (b *Broker) join(ctx context.Context, endpoints []cluster.Endpoint) error {
 	client := cluster.NewClient(b.meta, clusterMachine, b.machine)
-	if !b.store.Clean() && b.machine.Image().TopicCount() > 0 {
+	if !b.store.clean() && b.machine.Image().TopicCount() > 0 {
 		// Readers may have seen records that the stop took: the new epoch makes them look where theirs ended.
 		raised, err := client.RaiseLeaderEpochs(ctx, cluster.RaiseLeaderEpochs{NodeID: b.config.NodeID})
 		if err = errors.Join(err, raised.Err()); err != nil {
@@ -205,7 +188,7 @@ func (b *Broker) join(ctx context.Context, endpoints []cluster.Endpoint) error {
 			b.log.Info("leader epochs raised after an unclean stop", "partitions", raised.Partitions)
 		}
 	}
-	b.shards = newShardKeeper(b.config, b.store, b.log)
+	b.shards = newShardKeeper(b.config, &b.store, b.log)
 	b.machine.OnChange(b.shards.onChange)
 	if err := b.shards.removeOrphans(); err != nil {
 		return err
@@ -232,15 +215,15 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 	network.EnsureDefaults()
 	var err error
 	b.kafka, err = kafka.New(kafka.Options{
-		NodeID: b.config.NodeID, Rack: b.config.Rack, Advertised: kafkaEndpoints(endpoints), Store: b.store, Cluster: b.machine,
+		NodeID: b.config.NodeID, Rack: b.config.Rack, Advertised: kafkaEndpoints(endpoints), Shards: &b.store, Cluster: b.machine,
 		Proposer: b.meta, ClusterCode: clusterMachine, Groups: b.groups, GroupCode: groupMachine,
 		ProducerIDs: cluster.NewProducerIDs(cluster.NewClient(b.meta, clusterMachine, b.machine)),
-		Config:      b.config, DataDir: b.config.DataDir, Pool: b.pool, Logger: b.log, Loops: network.Loops,
+		Config:      b.config, Pool: b.pool, Logger: b.log, Loops: network.Loops,
 	})
 	if err != nil {
 		return err
 	}
-	b.store.SetSinks(b.kafka.Sinks())
+	b.store.setSinks(b.kafka.Sinks())
 	network.Handler = b.kafka
 	if b.net, err = netio.Start(network); err != nil {
 		return listenHint(err)
@@ -265,7 +248,7 @@ func (b *Broker) openAdmin() error {
 		return nil
 	}
 	var err error
-	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Healthy: b.Healthy, Ready: b.Ready, Logger: b.log})
+	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Healthy: b.Healthy, Ready: b.Ready, Impaired: b.Impaired, Logger: b.log})
 	return err
 }
 
@@ -282,7 +265,19 @@ func (b *Broker) Healthy() error {
 	if !b.ready.Load() {
 		return nil // starting or stopping; the stores may not be there
 	}
-	return errors.Join(b.store.Failed(), b.meta.Failed())
+	if errs, all := b.store.failed(); all {
+		return errors.Join(append(errs, b.meta.Failed())...)
+	}
+	return b.meta.Failed()
+}
+
+// Impaired returns which data directories failed while others serve, nil where none did.
+func (b *Broker) Impaired() error {
+	if !b.ready.Load() {
+		return nil
+	}
+	errs, _ := b.store.failed()
+	return errors.Join(errs...)
 }
 
 // Addresses returns the address of each listener, with the real port.
@@ -322,17 +317,10 @@ func (b *Broker) Close(ctx context.Context) error {
 	if b.shards != nil {
 		b.shards.close()
 	}
-	if b.store != nil {
-		errs = append(errs, b.store.Close())
-	}
+	errs = append(errs, b.store.closeStores())
 	if b.admin != nil {
 		errs = append(errs, b.admin.Close(ctx))
 	}
-	if b.fs != nil {
-		errs = append(errs, b.fs.Close())
-	}
-	if b.lock != nil {
-		errs = append(errs, b.lock.Close())
-	}
+	errs = append(errs, b.store.release())
 	return errors.Join(errs...)
 }

@@ -211,7 +211,7 @@ func (h *powerHistory) open(cuts bool) {
 // closed also after an error.
 func openSimulated(settings *config.Broker, disk *disktest.Disk, sink engine.Sink, log *slog.Logger) (*Broker, error) {
 	b := &Broker{config: settings, log: log, pool: perf.NewPool(1 << 20), machine: cluster.NewMachine(),
-		groups: group.NewStore(), fs: disk}
+		groups: group.NewStore(), store: directories{list: []*directory{{path: settings.DataDir, fs: disk}}}}
 	b.simulate = func(e *engine.Options, m *meta.Options) {
 		e.IndexFS, e.ReserveBytes, e.Sinks = disk.PebbleFS(), 1, []engine.Sink{sink}
 		e.CheckpointBytes, e.CheckpointInterval, e.OpenSegmentsMax = 32<<10, time.Hour, 8

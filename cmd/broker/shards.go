@@ -19,20 +19,23 @@ import (
 type shardKeeper struct {
 	nodeID   int32
 	settings *config.Broker
-	store    *engine.Store
+	store    *directories
 	log      *slog.Logger
 
-	resolver *config.Resolver // of the goroutine that applies changes
+	// Of the goroutine that applies changes:
+	resolver *config.Resolver
+	started  bool // the change that tells of everything from before the start was carried out
 
 	// Deleting a shard renames its directory, which may wait for the disk; the goroutine that applies
-	// changes must not.
+	// changes must not. Nor for where new shards are to become durable.
 	mu      sync.Mutex
 	dropped []model.ShardID
+	made    bool
 	wake    chan struct{}
 	ended   sync.WaitGroup
 }
 
-func newShardKeeper(settings *config.Broker, store *engine.Store, log *slog.Logger) *shardKeeper {
+func newShardKeeper(settings *config.Broker, store *directories, log *slog.Logger) *shardKeeper {
 	k := &shardKeeper{nodeID: settings.NodeID, settings: settings, store: store, log: log, wake: make(chan struct{}, 1)}
 	k.ended.Go(k.dropAll)
 	return k
@@ -53,6 +56,7 @@ func (k *shardKeeper) onChange(d cluster.Delta) {
 			return true
 		})
 	}
+	k.started = true
 }
 
 func brokerConfigs(image *cluster.Image, scope int32) map[string]string {
@@ -93,15 +97,21 @@ func (k *shardKeeper) ensure(t *cluster.Topic, partition int32, settings engine.
 		sh.SetConfig(settings)
 		return
 	}
-	if _, err := k.store.EnsureShard(id, engine.ShardSpec{TopicName: t.Name, LeaderEpoch: epoch, Config: settings}); err != nil {
+	if _, err := k.store.ensure(id, engine.ShardSpec{TopicName: t.Name, LeaderEpoch: epoch, Config: settings}, !k.started); err != nil {
 		// Clients get an error for this partition; the others go on.
 		k.log.Error("partition cannot be served", "topic", t.Name, "partition", partition, "shard", id.String(), "err", err)
 	}
+	k.later(func() { k.made = true })
 }
 
 func (k *shardKeeper) drop(id model.ShardID) {
+	k.later(func() { k.dropped = append(k.dropped, id) })
+}
+
+// later notes what dropAll is to do.
+func (k *shardKeeper) later(note func()) {
 	k.mu.Lock()
-	k.dropped = append(k.dropped, id)
+	note()
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
@@ -109,15 +119,18 @@ func (k *shardKeeper) drop(id model.ShardID) {
 	}
 }
 
-// dropAll deletes what is queued until close.
+// dropAll deletes what is queued, and syncs where new shards are, until close.
 func (k *shardKeeper) dropAll() {
 	for range k.wake {
 		k.mu.Lock()
-		ids := k.dropped
-		k.dropped = nil
+		ids, made := k.dropped, k.made
+		k.dropped, k.made = nil, false
 		k.mu.Unlock()
+		if made {
+			k.store.syncRecords(k.log)
+		}
 		for _, id := range ids {
-			if err := k.store.DropShard(id); err != nil {
+			if err := k.store.drop(id); err != nil {
 				k.log.Error("shard not deleted; the next start does it", "shard", id.String(), "err", err)
 			}
 		}
@@ -133,14 +146,17 @@ func (k *shardKeeper) close() {
 // removeOrphans takes the shards on disk away whose topics were deleted while their directories could not be. What
 // has records is only set aside: a cluster state that lost its last changes looks the same.
 func (k *shardKeeper) removeOrphans() error {
-	orphans := k.store.Orphans()
-	for _, id := range orphans {
-		if err := k.store.SetOrphanAside(id); err != nil {
-			return fmt.Errorf("set shard %s of a deleted topic aside: %w", id, err)
+	orphans := 0
+	for _, at := range k.store.list {
+		for _, id := range at.store.Orphans() {
+			if err := at.store.SetOrphanAside(id); err != nil {
+				return fmt.Errorf("set shard %s of a deleted topic aside: %w", id, err)
+			}
+			orphans++
 		}
 	}
-	if len(orphans) > 0 {
-		k.log.Info("shards of topics that do not exist taken away", "shards", len(orphans))
+	if orphans > 0 {
+		k.log.Info("shards of topics that do not exist taken away", "shards", orphans)
 	}
 	return nil
 }

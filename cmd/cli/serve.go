@@ -61,7 +61,7 @@ as log.retention.ms of retention.ms, stand in the same places; topic create --co
 	f := cmd.Flags()
 	f.StringVarP(&flags.ConfigFile, "config", "c", "", "properties file with settings")
 	f.StringArrayVarP(&flags.Set, "set", "s", nil, "KEY=VALUE of a setting; repeatable")
-	f.StringVarP(&flags.DataDir, "data-dir", "d", "", "directory that all data is kept in (log.dirs)")
+	f.StringVarP(&flags.DataDir, "data-dir", "d", "", "directory that all data is kept in, or several separated by commas (log.dirs)")
 	f.StringVarP(&flags.Listen, "listen", "l", "", "HOST:PORT to listen on (listeners)")
 	f.StringVarP(&flags.Advertise, "advertise", "a", "", "HOST:PORT that clients are told to connect to (advertised.listeners)")
 	f.StringVar(&flags.NodeID, "node-id", "", "number of this broker in its cluster (node.id)")
@@ -106,7 +106,7 @@ func (a *App) serve(parent context.Context, loaded *config.Broker, started time.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	log.Info("broker starting", "version", a.Version, "node_id", loaded.NodeID, "data_dir", loaded.DataDir, "pid", os.Getpid())
+	log.Info("broker starting", "version", a.Version, "node_id", loaded.NodeID, "data_dirs", strings.Join(loaded.DataDirs, ","), "pid", os.Getpid())
 	b, err := broker.Open(ctx, loaded, log)
 	if err != nil {
 		if ctx.Err() != nil {

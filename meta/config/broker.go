@@ -19,7 +19,9 @@ type Listener struct {
 type Broker struct {
 	NodeID  int32
 	Rack    string
-	DataDir string // log.dirs
+	DataDir string // the first of log.dirs
+	// DataDirs are log.dirs, at least one.
+	DataDirs []string
 
 	Listeners []Listener
 

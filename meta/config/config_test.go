@@ -63,7 +63,7 @@ func TestBrokerFaults(t *testing.T) {
 	f(map[string]string{"log.segment.bytes": "1"}, "value must be at least 1048576")
 	f(map[string]string{"log.cleanup.policy": "shrink"}, "value must be one of delete, compact")
 	f(map[string]string{"log.cleaner.io.max.bytes.per.second": "10"}, "value must be at least 1024")
-	f(map[string]string{"log.dirs": "a,b"}, "more than one directory")
+	f(map[string]string{"log.dirs": "a,b,./a/"}, "names a twice")
 	f(map[string]string{"log.dirs": ""}, "names no directory")
 	f(map[string]string{"broker.id": "2", "node.id": "3"}, "broker.id: differs from node.id")
 	f(map[string]string{"listeners": "PLAINTEXT://0.0.0.0:9092"}, "set advertised.listeners=PLAINTEXT://HOST:9092")

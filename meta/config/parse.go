@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -77,10 +79,12 @@ func (p *brokerParser) fault(name, reason string) {
 func (p *brokerParser) broker() *Broker {
 	number := func(name string) int64 { return p.value(name).Number }
 	overrides, _ := parseOverrides(p.value("max.connections.per.ip.overrides").Text)
+	dirs := p.dataDirs()
 	b := &Broker{
 		NodeID:    p.nodeID(),
 		Rack:      p.value("broker.rack").Text,
-		DataDir:   p.dataDir(),
+		DataDir:   dirs[0],
+		DataDirs:  dirs,
 		Listeners: p.listeners(),
 
 		NumPartitions:            int32(number("num.partitions")),
@@ -165,23 +169,39 @@ func (p *brokerParser) nodeID() int32 {
 	return int32(id)
 }
 
-func (p *brokerParser) dataDir() string {
-	if !p.isSet("log.dirs") {
-		dir := p.value("log.dir").Text
-		if dir == "" {
-			p.fault("log.dir", "names no directory")
-		}
-		return dir
+// dataDirsMax bounds the data directories: each takes memory and goroutines.
+const dataDirsMax = 64
+
+func (p *brokerParser) dataDirs() []string {
+	name := "log.dirs"
+	dirs := p.value(name).List
+	if !p.isSet(name) {
+		name = "log.dir"
+		dirs = nonEmpty(p.value(name).Text)
 	}
-	dirs := p.value("log.dirs").List
 	if len(dirs) == 0 {
-		p.fault("log.dirs", "names no directory (a variable that is not set?); give it one or leave it out")
-		return ""
+		p.fault(name, "names no directory (a variable that is not set?); give it one or leave it out")
+		return []string{""}
 	}
-	if len(dirs) > 1 {
-		p.fault("log.dirs", "names more than one directory; one is possible here: join the disks below it (LVM, RAID, XFS over several)")
+	if len(dirs) > dataDirsMax {
+		p.fault(name, fmt.Sprintf("names %d directories; %d are possible", len(dirs), dataDirsMax))
 	}
-	return dirs[0]
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		if clean := path.Clean(dir); seen[clean] {
+			p.fault(name, fmt.Sprintf("names %s twice: leave one out", clean))
+		} else {
+			seen[clean] = true
+		}
+	}
+	return dirs
+}
+
+func nonEmpty(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
 }
 
 // milliseconds is the longest duration for what is longer or negative, which mean "never".

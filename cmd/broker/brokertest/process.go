@@ -158,7 +158,10 @@ func FreeAddrs(n int) ([]string, error) {
 
 // launch starts the process on b's addresses and directory and returns when /readyz says so.
 func (b *Broker) launch(binary string) error {
-	args := []string{"serve", "--data-dir", b.DataDir, "--set", "millrace.admin.listen=" + b.AdminAddr}
+	args := []string{"serve", "--set", "millrace.admin.listen=" + b.AdminAddr}
+	if b.settings["log.dirs"] == "" {
+		args = append(args, "--data-dir", b.DataDir)
+	}
 	if b.settings["listeners"] == "" {
 		args = append(args, "--listen", b.Addr)
 	}
