@@ -156,6 +156,7 @@ func (l *loop) producePartition(p *produceRequest, s *produceSlot, view *topicVi
 	if err == nil {
 		p.pending++
 		l.server.metrics.ProducedBytes.Add(int64(len(records)))
+		p.e.conn.client.produced.Add(int64(len(records)))
 		return
 	}
 	l.freeAppend(a)

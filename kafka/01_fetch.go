@@ -288,6 +288,7 @@ func (l *loop) sendFetch(f *fetchRequest, reply *perf.Buffer) {
 	m := &l.server.metrics
 	m.request(e, l.server.o.Now())
 	m.FetchedBytes.Add(int64(f.bytes))
+	e.conn.client.fetched.Add(int64(f.bytes))
 	m.FetchedRecords.Add(int64(f.records))
 	if reply == nil {
 		reply = f.replySessionError()

@@ -20,6 +20,7 @@ type conn struct {
 	fetching bool            // a worker makes a reply
 	stalled  []*fetchRequest // wait until the peer has read more
 	polls    *fetchRequest   // long polls of this connection, a list by fetchRequest.connNext
+	client   *clientCounts   // nil before the first request
 }
 
 // exchange is a netio exchange with its parsed header. Exchanges are pooled per loop.
@@ -56,6 +57,14 @@ func (e *exchange) forget() {
 
 // flexible tells whether the request's version has compact types and tagged fields.
 func (e *exchange) flexible() bool { return e.api.flexibleIn(e.version) }
+
+// count notes a request of a client id.
+func (c *conn) count(clientID []byte) {
+	if !c.client.is(clientID) {
+		c.client = c.loop.server.clients.join(c.client, clientID, c.net.RemoteAddress())
+	}
+	c.client.requests.Add(1)
+}
 
 // enqueue starts e or lets it wait for its turn.
 func (c *conn) enqueue(e *exchange) {
@@ -126,6 +135,9 @@ func (c *conn) hurry() {
 
 // closed gives up what waits for a connection that is gone.
 func (c *conn) closed() {
+	if c.client != nil {
+		c.loop.server.clients.leave(c.client)
+	}
 	for _, e := range c.queue {
 		e.Drop()
 		c.loop.freeExchange(e)

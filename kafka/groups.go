@@ -103,11 +103,15 @@ func (g *groups) ended() bool {
 
 // client is who sent a request.
 func (r *request) client() group.Client {
-	host := r.remote
-	if h, _, err := net.SplitHostPort(r.remote); err == nil {
-		host = h
+	return group.Client{ID: r.clientID, Host: "/" + hostOf(r.remote)}
+}
+
+// hostOf returns an address without its port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
 	}
-	return group.Client{ID: r.clientID, Host: "/" + host}
+	return address
 }
 
 // take returns what is queued, and whether nothing will come any more.
@@ -220,21 +224,6 @@ func newMemberID() string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	h := hex.EncodeToString(b[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-// GroupMetrics returns the figures of groups, and whether this broker coordinates any now. It waits for the
-// coordinator's turn.
-func (s *Server) GroupMetrics() (m group.Metrics, ok bool) {
-	got := make(chan group.Metrics, 1)
-	if !s.groups.run(func(c *group.Coordinator, _ group.Now) { got <- c.Metrics() }) {
-		return group.Metrics{}, false
-	}
-	select {
-	case m = <-got:
-		return m, true
-	case <-s.groups.done:
-		return group.Metrics{}, false
-	}
 }
 
 // GroupStore returns the groups' durable state.

@@ -30,6 +30,7 @@ type Server struct {
 	ctx      context.Context
 	cancel   context.CancelFunc
 	metrics  Metrics
+	clients  clientTable
 
 	resolved    atomic.Pointer[resolvedSettings]
 	encoders    sync.Pool // of *fetchEncoder, for workers
@@ -144,6 +145,7 @@ func (s *Server) OnFrame(x *netio.Exchange) {
 		return
 	}
 	e.api, e.version, e.correlation, e.clientID, e.body = a, h.version, h.correlation, h.clientID, r.b
+	c.count(h.clientID)
 	c.enqueue(e)
 }
 

@@ -229,6 +229,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 		return listenHint(err)
 	}
 	if b.admin != nil {
+		b.showAdmin()
 		return b.admin.Export(admin.Kafka(b.kafka), admin.Groups(b.kafka), admin.Net(b.net.Metrics()))
 	}
 	return nil
@@ -248,7 +249,7 @@ func (b *Broker) openAdmin() error {
 		return nil
 	}
 	var err error
-	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Healthy: b.Healthy, Ready: b.Ready, Impaired: b.Impaired, Logger: b.log})
+	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Token: b.config.AdminToken, Healthy: b.Healthy, Ready: b.Ready, Impaired: b.Impaired, Logger: b.log})
 	return err
 }
 
@@ -299,6 +300,9 @@ func (b *Broker) ClusterID() string { return b.meta.ClusterID() }
 func (b *Broker) Close(ctx context.Context) error {
 	b.stage("stopping")
 	b.ready.Store(false)
+	if b.admin != nil {
+		b.admin.Hide()
+	}
 	var errs []error
 	if b.kafka != nil {
 		b.kafka.Drain()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"strconv"
 	"syscall"
 
@@ -18,21 +17,13 @@ import (
 // checkListeners logs one warning where everybody on the network could write.
 func checkListeners(settings *config.Broker, log *slog.Logger) error {
 	for _, l := range settings.Listeners {
-		if !isLoopback(l.Host) {
+		if !config.IsLoopback(l.Host) {
 			log.Warn("listening beyond this host without authentication: whoever reaches the port can read, write and delete everything",
 				"listener", l.Name, "address", net.JoinHostPort(l.Host, strconv.Itoa(l.Port)))
 			return nil
 		}
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-	return err == nil && address.IsLoopback()
 }
 
 // resolvePorts returns the address that clients are told for each listener. A port 0 is replaced by a free

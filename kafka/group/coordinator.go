@@ -2,6 +2,8 @@ package group
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -255,6 +257,25 @@ func (c *Coordinator) Metrics() Metrics {
 		m.States[GroupState{typeConsumer, g.Phase()}]++
 	}
 	return m
+}
+
+// Summary is what a list shows of a group.
+type Summary struct {
+	ID, Type, State string
+	Members         int
+}
+
+// Summaries lists the groups by id.
+func (c *Coordinator) Summaries() []Summary {
+	list := make([]Summary, 0, c.groupCount())
+	for id, g := range c.groups {
+		list = append(list, Summary{id, typeClassic, g.state.String(), len(g.members)})
+	}
+	for id, g := range c.consumers {
+		list = append(list, Summary{id, typeConsumer, g.Phase(), g.MemberCount()})
+	}
+	slices.SortFunc(list, func(a, b Summary) int { return strings.Compare(a.ID, b.ID) })
+	return list
 }
 
 // The types of groups, as ListGroups names them.

@@ -60,6 +60,7 @@ type Broker struct {
 	IOBackend              string // auto, ring, posix
 	NetLoops               int    // 0: chosen from the CPUs
 	AdminListen            string // host:port; empty: no admin endpoint
+	AdminToken             string // empty: the admin endpoint asks for none
 	ProduceDecodedBytesMax int64  // millrace.produce.decoded.bytes.max
 	OutboundBytesMax       int64  // millrace.net.outbound.bytes.max
 	SlowReader             time.Duration

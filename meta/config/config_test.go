@@ -81,6 +81,14 @@ func TestBrokerFaults(t *testing.T) {
 	f(map[string]string{"max.connections.per.ip": "0"}, "0 lets nobody in without max.connections.per.ip.overrides")
 	f(map[string]string{"max.connections.per.ip.overrides": "somewhere:3"}, "is not an address")
 	f(map[string]string{"millrace.admin.listen": "9644"}, "is not HOST:PORT")
+	for _, host := range []string{"0.0.0.0", "", "[::]", "10.1.2.3", "broker.example.org"} {
+		f(map[string]string{"millrace.admin.listen": host + ":9644"}, "set millrace.admin.token to a secret, or listen on 127.0.0.1")
+		mustBroker(t, map[string]string{"millrace.admin.listen": host + ":9644", "millrace.admin.token": "0123456789abcdef"})
+	}
+	for _, host := range []string{"localhost", "127.0.0.1", "[::1]", "127.9.9.9"} {
+		mustBroker(t, map[string]string{"millrace.admin.listen": host + ":9644"})
+	}
+	f(map[string]string{"millrace.admin.listen": "0.0.0.0:9644", "millrace.admin.token": "short"}, "fewer than 16 characters")
 	f(map[string]string{"millrace.io.backend": "uring"}, "one of auto, ring, posix")
 }
 

@@ -90,6 +90,12 @@ func isWildcard(host string) bool {
 	return err == nil && a.IsUnspecified()
 }
 
+// IsLoopback tells whether a host is reached from this machine alone.
+func IsLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}
+
 // parseProtocols reads NAME:PROTOCOL,....
 func parseProtocols(text string) (map[string]string, error) {
 	protocols := map[string]string{}

@@ -122,6 +122,7 @@ func (p *brokerParser) broker() *Broker {
 		IOBackend:              p.value("millrace.io.backend").Text,
 		NetLoops:               int(number("millrace.net.loops")),
 		AdminListen:            p.value("millrace.admin.listen").Text,
+		AdminToken:             p.value("millrace.admin.token").Text,
 		ProduceDecodedBytesMax: number("millrace.produce.decoded.bytes.max"),
 		OutboundBytesMax:       number("millrace.net.outbound.bytes.max"),
 		SlowReader:             milliseconds(number("millrace.net.slow.reader.ms")),
@@ -140,6 +141,9 @@ func (p *brokerParser) broker() *Broker {
 	}
 	if b.QueuedRequestBytesMax < b.ProduceDecodedBytesMax {
 		p.fault("queued.max.request.bytes", "must be at least millrace.produce.decoded.bytes.max, or the largest batch would never be decoded")
+	}
+	if host, _, err := splitHostPort(b.AdminListen); err == nil && !IsLoopback(host) && b.AdminToken == "" && !p.bad["millrace.admin.token"] {
+		p.fault("millrace.admin.listen", "is reached from other hosts, and shows records: set millrace.admin.token to a secret, or listen on 127.0.0.1")
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 )
@@ -127,6 +128,12 @@ func brokerOwn() []*Definition {
 		_, _, err := splitHostPort(v.Text)
 		return err
 	}
+	token := func(v Parsed) error {
+		if v.Text != "" && len(v.Text) < 16 {
+			return errors.New("fewer than 16 characters can be guessed")
+		}
+		return nil
+	}
 	list := []*Definition{
 		checked(&Definition{Name: "millrace.io.backend", Type: String, Default: "auto",
 			Doc: "How files are written: 'ring' through io_uring, 'posix' by plain calls, 'auto' as a probe of the data directory finds. Force one to measure it, or where the probe is wrong."},
@@ -134,7 +141,10 @@ func brokerOwn() []*Definition {
 		limited("millrace.net.loops", Int, "0", 0, 1024,
 			"How many event loops serve connections; 0 takes half of the CPUs. The program cannot know how many CPUs clients on the same machine need."),
 		checked(&Definition{Name: "millrace.admin.listen", Type: String, Default: "127.0.0.1:9644",
-			Doc: "The address of /metrics, /healthz, /readyz and profiles, as HOST:PORT; empty for none."}, admin, "HOST:PORT"),
+			Doc: "The address of the admin page, /metrics, /healthz, /readyz and profiles, as HOST:PORT; empty for none. Beyond this host it needs millrace.admin.token."}, admin, "HOST:PORT"),
+		checked(&Definition{Name: "millrace.admin.token", Type: Password, Default: "", Sensitive: true,
+			Doc: "What the admin endpoint asks for in 'Authorization: Bearer TOKEN', and the page of who opens it; empty for nothing. /healthz and /readyz need none. It goes over the network as it is: put what ends TLS before it."},
+			token, "16 characters or more"),
 		limited("millrace.produce.decoded.bytes.max", Long, "67108864", 1<<20, math.MaxInt32,
 			"How large one produced batch may get when it is decompressed; a larger one is answered with MESSAGE_TOO_LARGE. It counts against queued.max.request.bytes while it is decoded."),
 		limited("millrace.net.outbound.bytes.max", Long, "4194304", 64<<10, math.MaxInt32,

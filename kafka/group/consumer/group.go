@@ -67,6 +67,9 @@ func (g *Group) Config() Config { return g.opts.Config }
 // timeout they started with.
 func (g *Group) SetConfig(c Config) { g.opts.Config = c }
 
+// MemberCount returns the number of members.
+func (g *Group) MemberCount() int { return len(g.state.members) }
+
 // IsEmpty says whether the group has no member.
 func (g *Group) IsEmpty() bool { return len(g.state.members) == 0 }
 
