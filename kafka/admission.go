@@ -109,27 +109,38 @@ func (w *walker) skip(n int) {
 	w.src = w.src[n:]
 }
 
-func (w *walker) str(f *field) {
-	n := -1
+// length reads how long a string is (of two bytes), bytes or an array (of four). It is false for null.
+func (w *walker) length(width int, f *field) (n int, ok bool) {
+	n = -1
 	if w.flexible {
 		n = w.compactLength()
-	} else if b := w.take(2); b != nil {
+	} else if b := w.take(width); b != nil {
 		n = int(int16(binary.BigEndian.Uint16(b)))
-	}
-	if w.err != nil {
-		return
-	}
-	if n < 0 {
-		if !f.nullable(w.version) {
-			w.fail(errNull)
+		if width == 4 {
+			n = int(int32(binary.BigEndian.Uint32(b)))
 		}
-		return
 	}
+	if n < 0 && !f.nullable(w.version) {
+		w.fail(errNull)
+	}
+	return n, n >= 0 && w.err == nil
+}
+
+// content walks over n bytes that were announced.
+func (w *walker) content(n int) {
 	if n > len(w.src) {
 		w.fail(errLength)
 		return
 	}
 	w.src = w.src[n:]
+}
+
+func (w *walker) str(f *field) {
+	n, ok := w.length(2, f)
+	if !ok {
+		return
+	}
+	w.content(n)
 	w.decoded += f.heap
 	if n > 0 {
 		w.decoded += rounded(int64(n))
@@ -138,39 +149,14 @@ func (w *walker) str(f *field) {
 
 // bytes walks over bytes, which kmsg does not copy.
 func (w *walker) bytes(f *field) {
-	n := -1
-	if w.flexible {
-		n = w.compactLength()
-	} else if b := w.take(4); b != nil {
-		n = int(int32(binary.BigEndian.Uint32(b)))
-	}
-	switch {
-	case w.err != nil:
-	case n < 0:
-		if !f.nullable(w.version) {
-			w.fail(errNull)
-		}
-	case n > len(w.src):
-		w.fail(errLength)
-	default:
-		w.src = w.src[n:]
+	if n, ok := w.length(4, f); ok {
+		w.content(n)
 	}
 }
 
 func (w *walker) array(f *field) {
-	n := -1
-	if w.flexible {
-		n = w.compactLength()
-	} else if b := w.take(4); b != nil {
-		n = int(int32(binary.BigEndian.Uint32(b)))
-	}
-	if w.err != nil {
-		return
-	}
-	if n < 0 {
-		if !f.nullable(w.version) {
-			w.fail(errNull)
-		}
+	n, ok := w.length(4, f)
+	if !ok {
 		return
 	}
 	if n > arrayElementsMax {
