@@ -51,7 +51,7 @@ func openIndexStore(o *Options, onFail func(error)) (x *indexStore, fresh bool, 
 	aside := fmt.Sprintf("%s.damaged-%d", dir, o.Now().UnixMilli())
 	o.Logger.Error("index store cannot be opened: set aside and made again from the segments", "dir", dir,
 		"aside", aside, "err", err)
-	if err := o.IndexFS.Rename(dir, aside); err != nil {
+	if err := o.IndexFS.Rename(dir, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, fmt.Errorf("set index store %s aside: %w", dir, err)
 	}
 	if x, err = tryIndexStore(o, dir, onFail); err != nil {
