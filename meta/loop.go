@@ -35,6 +35,7 @@ type loop struct {
 	snapshotIndex uint64
 	snapshotBytes int64
 	logBytes      int64
+	copied        bool // the copy has what the start found
 }
 
 // run is the whole life of the goroutine. Pebble may end it (see storeLogger.Fatalf), so that what must
@@ -55,6 +56,9 @@ func (n *Node) run(opened chan<- error) {
 		}
 	} else {
 		opened <- err
+	}
+	if n.Failed() == nil && err == nil {
+		l.saveCopy()
 	}
 	if n.Failed() == nil && l.store != nil {
 		n.closeErr = l.store.close()
@@ -88,6 +92,9 @@ func (l *loop) open() error {
 	if err := l.load(); err != nil {
 		return err
 	}
+	if err := l.verify(); err != nil {
+		return err
+	}
 	if err := l.raft.Campaign(); err != nil {
 		return fmt.Errorf("campaign: %w", err)
 	}
@@ -103,6 +110,8 @@ func (l *loop) open() error {
 		if err := l.snapshot(); err != nil {
 			return err
 		}
+	} else if !l.copied {
+		l.saveCopy()
 	}
 	return n.Failed()
 }
@@ -115,6 +124,11 @@ func (l *loop) identify() error {
 		return fmt.Errorf("read identity of %s: %w", o.Dir, err)
 	}
 	if id == nil {
+		if o.Sync {
+			if err := checkNew(o); err != nil {
+				return err
+			}
+		}
 		id = &identity{nodeID: o.NodeID, clusterID: o.ClusterID}
 		if id.clusterID == "" {
 			id.clusterID = newClusterID()
@@ -123,13 +137,52 @@ func (l *loop) identify() error {
 		if err != nil {
 			return err
 		}
-		if err := l.store.bootstrap(*id, raftID(o.NodeID), state); err != nil {
+		if err := l.store.bootstrap(*id, firstSnapshot(o.NodeID), state); err != nil {
 			return fmt.Errorf("bootstrap %s: %w", o.Dir, err)
 		}
 		o.Logger.Info("new meta directory", "dir", o.Dir, "node", id.nodeID, "cluster", id.clusterID)
 	}
 	l.node.clusterID = id.clusterID
+	if o.anyNode {
+		o.NodeID = id.nodeID
+	}
 	return id.check(o)
+}
+
+// firstSnapshot is that of a new group of one voter, which stands for the membership.
+func firstSnapshot(nodeID int32) *raftpb.SnapshotMetadata {
+	return &raftpb.SnapshotMetadata{
+		Index: new(uint64(1)), Term: new(uint64(1)), ConfState: &raftpb.ConfState{Voters: []uint64{raftID(nodeID)}},
+	}
+}
+
+// verify refuses a directory that lost changes. Where the log is not synced a power cut takes some, and nothing is
+// promised.
+func (l *loop) verify() error {
+	o := &l.node.options
+	last, err := l.memory.LastIndex()
+	if err != nil {
+		return err
+	}
+	l.node.found = last
+	saved := readCopy(o)
+	if o.Sync {
+		var promised uint64
+		if l.store.durable, promised, err = openDurable(o, l.node.clusterID); err != nil {
+			return err
+		}
+		if saved != nil {
+			promised = max(promised, saved.index)
+		}
+		if err := checkEnd(o, last, promised); err != nil {
+			return err
+		}
+	}
+	l.copied = saved != nil && saved.index == last
+	if err := l.store.held.release(); err != nil {
+		o.Logger.Warn("old meta log cannot be removed", "err", err)
+	}
+	return nil
 }
 
 func (l *loop) load() error {
@@ -324,6 +377,7 @@ func (l *loop) snapshot() error {
 		return fmt.Errorf("compact log to %d: %w", l.applied, err)
 	}
 	l.snapshotIndex, l.snapshotBytes, l.logBytes = l.applied, int64(len(state)), 0
+	l.saveCopy()
 	m.Snapshots.Add(1)
 	m.SnapshotBytes.Store(l.snapshotBytes)
 	o.Logger.Debug("meta snapshot", "index", l.applied, "bytes", l.snapshotBytes)

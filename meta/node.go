@@ -25,7 +25,8 @@ type Node struct {
 	leader    atomic.Bool
 	failure   atomic.Pointer[error]
 	metrics   Metrics
-	closeErr  error // written before done is closed
+	found     uint64 // last entry that the start found
+	closeErr  error  // written before done is closed
 }
 
 // proposal is one command on its way; answer has room for the one answer.
@@ -70,9 +71,12 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		err = context.Cause(ctx)
 	}
 	_ = n.Close()
-	if errors.Is(err, ErrDamaged) || pebble.IsCorruptionError(err) {
-		err = fmt.Errorf("%w; restore %s from a backup: topics and configs live there, the records in the shards are not affected",
-			err, o.Dir)
+	if pebble.IsCorruptionError(err) && !errors.Is(err, ErrDamaged) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if errors.Is(err, ErrDamaged) {
+		err = fmt.Errorf("%w; `millrace inspect --repair --data-dir %s` shows what can be saved, or restore %s from a backup: "+
+			"topics and configs live there, the records in the shards are not affected", err, o.FS.PathDir(o.Dir), o.Dir)
 	}
 	return nil, fmt.Errorf("open meta node: %w", err)
 }

@@ -40,6 +40,8 @@ type Options struct {
 	// case, so that large states are not written again and again.
 	SnapshotEntries int
 	SnapshotBytes   int64
+
+	anyNode bool // take the node id of the directory
 }
 
 // EnsureDefaults fills what is zero.

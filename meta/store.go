@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -40,6 +41,8 @@ type store struct {
 	lock    *pebble.Lock
 	scratch []byte
 	metrics *Metrics
+	held    *heldLogs
+	durable *durable // nil: nothing is promised
 }
 
 // openStore opens or makes the store. failed is told of faults that Pebble meets in the background.
@@ -53,11 +56,12 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 	}
 	// The store of a failed node stays locked on purpose, which Pebble's invariants take for a leak.
 	runtime.SetFinalizer(lock, nil)
-	fs := storeFS{FS: o.FS, syncLogs: o.Sync, failed: failed}
+	held := &heldLogs{fs: o.FS}
+	pebbleFS := storeFS{FS: o.FS, syncLogs: o.Sync, failed: failed, held: held}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
 	options := &pebble.Options{
-		FS:                 fs,
+		FS:                 pebbleFS,
 		Lock:               lock,
 		Cache:              cache,
 		MemTableSize:       memTableBytes,
@@ -66,21 +70,28 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 		Logger:             storeLogger{logger: o.Logger, failed: failed},
 		// Those of a damaged table are tried again without end.
 		DisableTableStats: true,
-		// Without DataCorruption Pebble ends the process where it reads damage, in whatever goroutine that is.
-		EventListener: &pebble.EventListener{BackgroundError: failed, DataCorruption: func(info pebble.DataCorruptionInfo) {
+		// Pebble tries a flush or compaction that failed again at once and without end; ending its goroutine keeps it
+		// from that. Without DataCorruption it ends the process where it reads damage, in whatever goroutine that is.
+		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
+			failed(err)
+			runtime.Goexit()
+		}, DataCorruption: func(info pebble.DataCorruptionInfo) {
 			failed(fmt.Errorf("%w: %s: %w", ErrDamaged, info.Path, info.Details))
 		}},
 	}
 	gate := lsm.NewGate()
 	options.Experimental.CompactionScheduler = gate
-	s := &store{lock: lock, metrics: metrics}
+	s := &store{lock: lock, metrics: metrics, held: held}
 	err = guard(func() (err error) {
-		if err = markFormat(fs, o.Dir); err == nil {
+		if err = markFormat(pebbleFS, o.Dir); err == nil {
 			s.db, err = pebble.Open(o.Dir, options)
 		}
 		return err
 	})
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, pebble.ErrDBNotPristine) || pebble.IsCorruptionError(err) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err) // a file that others name is not there, or not whole
+		}
 		return nil, errors.Join(fmt.Errorf("open %s: %w", o.Dir, err), lock.Close())
 	}
 	gate.Open()
@@ -95,11 +106,7 @@ func makeDir(fs vfs.FS, dir string) error {
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	parent, err := fs.OpenDir(fs.PathDir(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return syncDir(fs, fs.PathDir(dir))
 }
 
 // markFormat marks a new directory as one of Pebble's newest format. Pebble alone begins at its oldest
@@ -121,7 +128,7 @@ func markFormat(fs vfs.FS, dir string) error {
 }
 
 func (s *store) close() error {
-	return errors.Join(guard(s.db.Close), s.lock.Close())
+	return errors.Join(s.durable.close(), guard(s.db.Close), s.lock.Close())
 }
 
 // get returns a copy of the value, nil if there is none.
@@ -146,19 +153,13 @@ func (s *store) identity() (*identity, error) {
 	return &id, err
 }
 
-// bootstrap makes a new directory the log of a group with one voter, at index 1, which stands for the
-// membership.
-func (s *store) bootstrap(id identity, voter uint64, state []byte) error {
+// bootstrap makes a new directory the log of a group at a snapshot, which stands for the membership.
+func (s *store) bootstrap(id identity, metadata *raftpb.SnapshotMetadata, state []byte) error {
 	b := s.db.NewBatch()
-	metadata := &raftpb.SnapshotMetadata{
-		Index:     new(uint64(1)),
-		Term:      new(uint64(1)),
-		ConfState: &raftpb.ConfState{Voters: []uint64{voter}},
-	}
 	if err := s.putSnapshot(b, metadata, state); err != nil {
 		return err
 	}
-	if err := s.putHardState(b, &raftpb.HardState{Term: new(uint64(1)), Commit: new(uint64(1))}); err != nil {
+	if err := s.putHardState(b, &raftpb.HardState{Term: metadata.Term, Commit: metadata.Index}); err != nil {
 		return err
 	}
 	if err := b.Set([]byte{keyIdentity}, id.append(nil), nil); err != nil {
@@ -184,7 +185,11 @@ func (s *store) append(hard *raftpb.HardState, entries []*raftpb.Entry) error {
 			return err
 		}
 	}
-	return s.commit(b)
+	err := s.commit(b)
+	if n := len(entries); err == nil && n > 0 {
+		s.durable.set(entries[n-1].GetIndex())
+	}
+	return err
 }
 
 // snapshot replaces the snapshot and the entries that it covers. The hard state goes with it, since its
@@ -265,17 +270,17 @@ func (s *store) load() (*loaded, error) {
 		return nil, fmt.Errorf("read hard state: %w", err)
 	}
 	if err := proto.Unmarshal(b, l.hard); err != nil {
-		return nil, fmt.Errorf("decode hard state: %w", err)
+		return nil, fmt.Errorf("decode hard state: %w: %w", ErrDamaged, err)
 	}
 	if b, err = s.get(keySnapshot); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) > int64(len(b)-4) {
-		return nil, fmt.Errorf("snapshot of %d bytes is damaged", len(b))
+		return nil, fmt.Errorf("%w: snapshot of %d bytes", ErrDamaged, len(b))
 	}
 	end := 4 + int(binary.BigEndian.Uint32(b))
 	if err := proto.Unmarshal(b[4:end], l.metadata); err != nil {
-		return nil, fmt.Errorf("decode snapshot metadata: %w", err)
+		return nil, fmt.Errorf("decode snapshot metadata: %w: %w", ErrDamaged, err)
 	}
 	l.state = b[end:]
 	return l, s.loadEntries(l)
@@ -295,10 +300,10 @@ func (s *store) loadEntries(l *loaded) (err error) {
 		}
 		e := &raftpb.Entry{}
 		if err := proto.Unmarshal(value, e); err != nil {
-			return fmt.Errorf("decode entry %d: %w", next, err)
+			return fmt.Errorf("decode entry %d: %w: %w", next, ErrDamaged, err)
 		}
 		if e.GetIndex() != next {
-			return fmt.Errorf("log has entry %d where %d is due", e.GetIndex(), next)
+			return fmt.Errorf("%w: log has entry %d where %d is due", ErrDamaged, e.GetIndex(), next)
 		}
 		next++
 		l.entries = append(l.entries, e)

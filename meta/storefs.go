@@ -1,9 +1,11 @@
 package meta
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -21,6 +23,38 @@ type storeFS struct {
 	vfs.FS
 	syncLogs bool
 	failed   func(error)
+	held     *heldLogs
+}
+
+// heldLogs keeps write-ahead logs that Pebble has done with until it is known that nothing of them is missing: a start
+// that is refused leaves them as they are.
+type heldLogs struct {
+	fs       vfs.FS
+	mu       sync.Mutex
+	released bool
+	paths    []string
+}
+
+// hold tells whether a log is to stay for now.
+func (h *heldLogs) hold(path string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.released {
+		h.paths = append(h.paths, path)
+	}
+	return !h.released
+}
+
+// release removes what was held back, and holds nothing any more.
+func (h *heldLogs) release() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released = true
+	var faults []error
+	for _, path := range h.paths {
+		faults = append(faults, h.fs.Remove(path))
+	}
+	return errors.Join(faults...)
 }
 
 func (fs storeFS) relaxed(name string) bool { return !fs.syncLogs && strings.HasSuffix(name, ".log") }
@@ -41,6 +75,14 @@ func (fs storeFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteC
 		return f, err
 	}
 	return noSyncFile{f}, nil
+}
+
+// Remove implements vfs.FS.
+func (fs storeFS) Remove(name string) error {
+	if strings.HasSuffix(name, ".log") && fs.held.hold(name) {
+		return nil
+	}
+	return fs.FS.Remove(name)
 }
 
 // OpenDir implements vfs.FS.

@@ -226,12 +226,16 @@ func TestOpenRefusals(t *testing.T) {
 		}
 		return parse(t, file)
 	})
-	f("records without cluster state", "no cluster state says which topics", func(t *testing.T) *config.Broker {
-		if err := os.RemoveAll(filepath.Join(used, metaName)); err != nil {
-			t.Fatal(err)
+	without := func(name string) func(*testing.T) *config.Broker {
+		return func(t *testing.T) *config.Broker {
+			if err := os.RemoveAll(filepath.Join(used, name)); err != nil {
+				t.Fatal(err)
+			}
+			return parse(t, used, "node.id", "3")
 		}
-		return parse(t, used, "node.id", "3")
-	})
+	}
+	f("cluster state removed", "inspect --repair --data-dir "+used, without(metaName))
+	f("records without cluster state", "no cluster state says which topics", without(metaName+".copy"))
 }
 
 func TestWarnsOfOpenListener(t *testing.T) {

@@ -17,17 +17,18 @@ import (
 	"millrace/diskio/disktest"
 	"millrace/engine"
 	"millrace/engine/model"
+	"millrace/meta"
 	"millrace/meta/cluster"
 )
 
 // Outcomes of a start on a damaged directory, as docs/durability.md lists them.
 const (
 	outcomeWhole   = "everything is there"
-	outcomeRefused = "the start is refused"
 	outcomeRange   = "some offsets cannot be read, all else is served"
 	outcomeCut     = "the log ends earlier, and the broker's log names the segment"
 	outcomeShard   = "a partition is out of service"
-	outcomePast    = "the cluster state lost its last changes, which its log alone had since the last stop"
+	outcomePast    = "repaired, and the cluster state lost changes that its log alone had since the last stop"
+	outcomeMended  = "the start is refused, and after inspect --repair everything is there"
 	outcomeUnknown = "the log ends earlier, where no record was of what is gone"
 )
 
@@ -210,16 +211,48 @@ func otherOf(t *testing.T, disk *disktest.Disk, path string) string {
 
 // sweepStart starts on a damaged directory and says what came of it. What must not be fails the test.
 func sweepStart(t *testing.T, h *powerHistory, disk *disktest.Disk, clean bool, path, what string) string {
+	b, log, err := sweepOpen(h, disk)
+	if err == nil {
+		defer b.Close(context.Background())
+		return sweepLook(t, h, b, log, clean, path, what, false)
+	}
+	b.Close(context.Background())
+	for _, part := range []string{"/data/meta", "inspect --repair --data-dir /data"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: refused without %q: %v", what, part, err)
+		}
+	}
+	repair := func(apply bool) (lines []string) {
+		o := meta.Options{Dir: "/data/meta", FS: disk.PebbleFS()}
+		if err := repairMeta(context.Background(), o, apply, func(line string) { lines = append(lines, line) }); err != nil {
+			t.Errorf("%s: repair: %v", what, err)
+		}
+		return lines
+	}
+	disk = disk.Crash(disktest.CrashKeep) // a failed store stays locked until its process ends
+	if repair(false); len(repair(true)) == 0 {
+		t.Errorf("%s: refused, and there is nothing to repair: %v", what, err)
+	}
+	b, log, err = sweepOpen(h, disk)
+	defer b.Close(context.Background())
+	if err != nil {
+		t.Errorf("%s: refused after a repair: %v", what, err)
+		return "refused"
+	}
+	if got := sweepLook(t, h, b, log, clean, path, what, true); got != outcomeWhole {
+		return got
+	}
+	return outcomeMended
+}
+
+func sweepOpen(h *powerHistory, disk *disktest.Disk) (*Broker, *logBuffer, error) {
 	log := &logBuffer{}
 	b, err := openSimulated(h.broker.config, disk, newPowerSink(), slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		b.Close(context.Background())
-		if !strings.Contains(err.Error(), filepath.Dir(path)) {
-			t.Errorf("%s: refused without naming the place: %v", what, err)
-		}
-		return outcomeRefused
-	}
-	defer b.Close(context.Background())
+	return b, log, err
+}
+
+// sweepLook compares what a start serves.
+func sweepLook(t *testing.T, h *powerHistory, b *Broker, log *logBuffer, clean bool, path, what string, repaired bool) string {
 	topics := 0
 	b.machine.Image().Topics(func(topic *cluster.Topic) bool {
 		topics++
@@ -235,8 +268,8 @@ func sweepStart(t *testing.T, h *powerHistory, disk *disktest.Disk, clean bool, 
 	outcome := outcomeWhole
 	for place, offset := range h.commits {
 		if got, ok := b.groups.Offset(place.group, place.topic, place.partition); !ok || got.Offset != offset {
-			if strings.HasPrefix(path, "/data/meta/") && strings.HasSuffix(path, ".log") {
-				outcome = outcomePast // as a torn write at its end
+			if repaired && !clean {
+				outcome = outcomePast
 				continue
 			}
 			t.Errorf("%s: group %s has %d (%v), committed %d", what, place.group, got.Offset, ok, offset)

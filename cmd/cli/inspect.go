@@ -24,6 +24,8 @@ type inspectFlags struct {
 	appends    bool
 	records    bool
 	json       bool
+	repair     bool
+	dryRun     bool
 }
 
 func (a *App) inspectCommand() *cobra.Command {
@@ -31,13 +33,16 @@ func (a *App) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "Read a data directory without a broker and verify every checksum",
-		Long: `Read a data directory without a broker, whether one runs on it or not, and verify every checksum. Nothing is
-changed. The first damage of each segment is printed with file and position, and the exit code is then 1, as it is where
+		Long: `Read a data directory without a broker, whether one runs on it or not, and verify every checksum. The first damage of each segment is printed with file and position, and the exit code is then 1, as it is where
 nothing is found to read. "offsets A to B" names the first and the last; end_offset in JSON is the one after it.
+
+With --repair say instead what would let a broker start again that refuses to, and with --dry-run=false do it. No broker
+may run on the directory; what is replaced is kept beside it. Without --repair nothing is changed.
 
 With --json each line is an object: its type is note, shard, segment, append, record, damage or, last, summary.`,
 		Example: `  millrace inspect --data-dir ./data
-  millrace inspect --data-dir ./data --topic orders --partition 0 --records`,
+  millrace inspect --data-dir ./data --topic orders --partition 0 --records
+  millrace inspect --data-dir ./data --repair --dry-run=false`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.inspect(&f) },
 	}
@@ -48,6 +53,8 @@ With --json each line is an object: its type is note, shard, segment, append, re
 	flags.BoolVar(&f.appends, "appends", false, "list appends")
 	flags.BoolVar(&f.records, "records", false, "list appends and records")
 	flags.BoolVar(&f.json, "json", false, "print JSON, an object a line")
+	flags.BoolVar(&f.repair, "repair", false, "say what would let a broker start again")
+	flags.BoolVar(&f.dryRun, "dry-run", true, "with --repair: change nothing")
 	return cmd
 }
 
@@ -66,6 +73,9 @@ func (a *App) inspect(f *inspectFlags) error {
 		return err
 	}
 	defer fs.Close()
+	if f.repair {
+		return a.repair(f, fs)
+	}
 	out := bufio.NewWriterSize(a.Out, 1<<16)
 	i := &inspection{flags: f, out: out, encoder: json.NewEncoder(out)}
 	i.encoder.SetEscapeHTML(false)
