@@ -230,7 +230,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 	}
 	if b.admin != nil {
 		b.showAdmin()
-		return b.admin.Export(admin.Kafka(b.kafka), admin.Groups(b.kafka), admin.Net(b.net.Metrics()))
+		return b.admin.Export(admin.Kafka(b.kafka), admin.Groups(b.kafka), admin.Net(b.net.Metrics()), admin.Limits(b.config, b.store.disks))
 	}
 	return nil
 }
