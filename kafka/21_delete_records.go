@@ -46,7 +46,7 @@ func (s *Server) deleteRecordsOf(image *cluster.Image, name partitionName, offse
 	if code != codeNone {
 		return -1, code
 	}
-	if !s.topicConfig(image, image.TopicByName([]byte(name.topic))).CleanupDelete {
+	if c := s.topicConfig(image, image.TopicByName([]byte(name.topic))); c.CleanupCompact && !c.CleanupDelete {
 		return -1, codePolicyViolation
 	}
 	state := sh.State()

@@ -39,8 +39,8 @@ const protocolTail = `
 - ApiVersions announces no features.
 - ListOffsets answers INVALID_REQUEST where the isolation level is unknown, IncrementalAlterConfigs where the
   operation is; Kafka answers UNKNOWN_SERVER_ERROR.
-- DescribeConfigs, AlterConfigs and IncrementalAlterConfigs know topics and this broker. Broker loggers, client
-  metrics and groups have no configs; ListConfigResources lists none.
+- DescribeConfigs, AlterConfigs and IncrementalAlterConfigs know topics, groups and this broker. Broker loggers and client
+  metrics have no configs.
 - DescribeConfigs answers INVALID_REQUEST for a resource that is named again; DescribeProducers answers a
   partition that is named again once.
 - AlterConfigs refuses a resource that is named twice, and unknown broker settings; Kafka never answers the

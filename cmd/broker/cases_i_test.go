@@ -247,6 +247,11 @@ func TestI08DeleteRecords(t *testing.T) {
 	want(t, "next", c.MustProduce(topic, 0, batchOf("f")), 5)
 	p := c.Request(brokertest.DeleteRecordsRequest(topic, 9, 0), 2).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
 	want(t, "unknown partition", p.ErrorCode, errUnknownTopicOrPartition)
+	for policy, code := range map[string]int16{"": errNone, "delete": errNone, "compact,delete": errNone, "compact": errPolicyViolation} {
+		topic := b.NewTopic(t, 1, map[string]string{"cleanup.policy": policy})
+		p := c.Request(brokertest.DeleteRecordsRequest(topic, 0, 0), 2).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0]
+		want(t, "policy "+policy, p.ErrorCode, code)
+	}
 }
 
 func TestI08DeletedRecordsStayDeleted(t *testing.T) {
@@ -421,6 +426,20 @@ func TestI13DeleteTopics(t *testing.T) {
 		want(t, "unknown by name", resp.Topics[0].ErrorCode, errUnknownTopicOrPartition)
 		want(t, "its name", *resp.Topics[0].Topic, topic.Name)
 	}
+}
+
+// TestI14AdminRequestsAreTakenHere: the controller that clients are told of is the broker that answers, and it takes
+// what is for a controller.
+func TestI14AdminRequestsAreTakenHere(t *testing.T) {
+	b, c := start(t)
+	topic := b.NewTopic(t, 1, nil)
+	for version := int16(1); version <= 13; version++ {
+		resp := c.Request(brokertest.MetadataRequest(topic.Name), version).(*kmsg.MetadataResponse)
+		want(t, fmt.Sprint("v", version, ": brokers"), len(resp.Brokers), 1)
+		want(t, fmt.Sprint("v", version, ": controller"), resp.ControllerID, resp.Brokers[0].NodeID)
+	}
+	created := c.Request(brokertest.Minimal(19, 5, topic), 5).(*kmsg.CreateTopicsResponse)
+	want(t, "an admin request", created.Topics[0].ErrorCode, errNone)
 }
 
 func TestI15TopicsComeAndGoInParallel(t *testing.T) {

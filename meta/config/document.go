@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -58,12 +59,16 @@ setting stops the start. ` + "`millrace serve --print-config`" + ` shows every s
 
 A value of a topic is looked for in the topic's own configs, in the dynamic configs of the broker, in those
 of all brokers, in the broker's static settings, and last in the table below. *Dynamic* settings can be
-altered while the broker runs. What has *no meaning* is accepted, so that tools work, and changes nothing.
+altered while the broker runs. What has *no meaning* is accepted, so that tools work, and changes nothing. Of what is
+*default only* another value is refused with the reason.
 
 ## Settings of the broker
 
 `)
-	writeTable(&b, BrokerDefinitions())
+	works := func(d *Definition) bool { return d.Standing == Effective }
+	writeTable(&b, slices.DeleteFunc(slices.Clone(BrokerDefinitions()), func(d *Definition) bool { return !works(d) }))
+	b.WriteString("\n## Settings of Apache Kafka that do nothing here\n\nA file of settings written for Kafka is taken as far as it asks for nothing that is not there.\n\n")
+	writeTable(&b, slices.DeleteFunc(slices.Clone(BrokerDefinitions()), works))
 	b.WriteString("\n## Configs of topics\n\n")
 	writeTable(&b, TopicDefinitions())
 	b.WriteString("\n## Configs of groups\n\nOf groups of the consumer protocol (KIP-848); set with the resource type GROUP.\n\n")

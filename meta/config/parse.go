@@ -130,6 +130,9 @@ func (p *brokerParser) broker() *Broker {
 		LogLevel:               logLevel(p.value("millrace.log.level").Text),
 		LogFormat:              p.value("millrace.log.format").Text,
 	}
+	if !p.value("log.cleaner.enable").Bool {
+		b.CleanInterval = math.MaxInt64
+	}
 	if b.ConnectionsMaxPerAddress == 0 && len(overrides) == 0 {
 		p.fault("max.connections.per.ip", "0 lets nobody in without max.connections.per.ip.overrides")
 	}

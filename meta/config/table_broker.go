@@ -15,9 +15,12 @@ func brokerTable() []*Definition {
 	list = append(list, brokerGroups()...)
 	list = append(list, brokerConsumerGroups()...)
 	list = append(list, brokerOwn()...)
+	list = append(list, brokerWithoutEffect()...)
 	for _, d := range list {
 		d.Scope = ScopeBroker
-		d.Standing = Effective
+		if d.Standing == 0 {
+			d.Standing = Effective
+		}
 		if d.Importance == 0 {
 			d.Importance = Medium
 		}
@@ -69,6 +72,8 @@ func brokerTopics() []*Definition {
 			Doc: "Whether a topic is made when a client asks for the metadata of one that does not exist, and allows it."}),
 		ranked(High, &Definition{Name: "delete.topic.enable", Type: Bool, Default: "true", Doc: "Whether topics can be deleted."}),
 		numbered("log.retention.check.interval.ms", Long, "300000", 1, "", "How often segments are looked at for deletion by retention."),
+		{Name: "log.cleaner.enable", Type: Bool, Default: "true",
+			Doc: "Whether partitions are compacted. Without it those with the policy 'compact' grow."},
 		numbered("log.cleaner.backoff.ms", Long, "15000", 1, "", "How often it is looked for partitions to compact."),
 		numbered("log.cleaner.dedupe.buffer.size", Long, "134217728", 1<<20, "",
 			"How much memory the keys of one compaction may take: 24 bytes for each, and half as much again for growing. What has more keys is compacted in several passes."),

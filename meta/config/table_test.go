@@ -87,10 +87,41 @@ func TestBrokerSettingsAreThoseOfKafka(t *testing.T) {
 			t.Errorf("Kafka has no %s", d.Name)
 			continue
 		}
+		delete(rows, d.Name)
 		got := fmt.Sprint([]string{d.Type.String(), shown(d.Default, d.Null), fmt.Sprint(d.ReadOnly()), fmt.Sprint(d.Sensitive)})
 		if got != fmt.Sprint(row) {
 			t.Errorf("%s: %v, Kafka has %v", d.Name, got, row)
 		}
+	}
+	for name := range rows {
+		if own[name] == "" {
+			t.Errorf("%s of Kafka is missing", name)
+		}
+	}
+}
+
+// TestClassesOfSettings: a setting without effect is taken, one that asks for what is not here is not.
+func TestClassesOfSettings(t *testing.T) {
+	f := func(name, value, want string) {
+		t.Helper()
+		_, err := ParseBroker(Settings{name: {Value: value, Origin: "test"}})
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s=%s: %v, want %q", name, value, err, want)
+		}
+	}
+	f("log.cleaner.threads", "4", "")
+	f("num.io.threads", "16", "")
+	f("num.io.threads", "many", "not a number")
+	f("process.roles", "broker,controller", "")
+	f("ssl.keystore.location", "/k", "TLS does not exist")
+	f("ssl.client.auth", "none", "")
+	f("authorizer.class.name", "a.b.C", "leave it out")
+	f("controller.quorum.voters", "1@a:1,2@b:1", "cluster of its own")
+	if b := mustBroker(t, map[string]string{"log.cleaner.enable": "false"}); b.CleanInterval < 1<<60 {
+		t.Errorf("compaction every %v although it is off", b.CleanInterval)
+	}
+	if err := CheckBrokerConfigs(map[string]string{"cordoned.log.dirs": "/d"}); err == nil {
+		t.Error("a refused setting is taken while the broker runs")
 	}
 }
 
