@@ -119,7 +119,7 @@ func wantOneOf[T comparable](t *testing.T, what string, got T, wants ...T) {
 }
 
 // residentBytes reads the process's memory from the kernel; 0 for a broker from outside.
-func residentBytes(t *testing.T, b *brokertest.Broker) int64 {
+func residentBytes(t testing.TB, b *brokertest.Broker) int64 {
 	t.Helper()
 	if b.Pid == 0 {
 		return 0

@@ -167,7 +167,7 @@ func TestCompaction(t *testing.T) {
 }
 
 // metricsOf reads the broker's metrics; "" of one from outside.
-func metricsOf(t *testing.T, b *brokertest.Broker) string {
+func metricsOf(t testing.TB, b *brokertest.Broker) string {
 	t.Helper()
 	if b.AdminAddr == "" {
 		return ""

@@ -23,9 +23,9 @@ another broker's column:
     MILLRACE=$PWD/bin/millrace bench/clients/run.sh -match TestPooling
     BROKER="Apache Kafka 4.4" ADDR=localhost:9092 OUT=results/apache-kafka.json bench/clients/run.sh
 
-The run takes about a quarter of an hour on two cores. Where port 9092 is taken it makes a network namespace of its own, if it may.
+The run takes about twenty minutes on two cores. Where port 9092 is taken it makes a network namespace of its own, if it may.
 kafka-go's tests and the scripts count on num.partitions=1, the other suites on 4. Apache Kafka ran as one node with every
-replication factor 1 and group.initial.rebalance.delay.ms=0, without SASL and authorizer.
+replication factor 1, without SASL and authorizer.
 
 | suite | what it is |
 |---|---|

@@ -1,0 +1,70 @@
+package broker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/bench/proc"
+	"millrace/cmd/broker/brokertest"
+)
+
+// BenchmarkManyPartitions makes ten topics of 1,000 partitions each, writes a record to each partition, reads the
+// metrics, and kills the broker. It tells the time until the topics were made, the anonymous memory, the processor time
+// of a read of the metrics, and the time until the broker was ready again.
+func BenchmarkManyPartitions(b *testing.B) {
+	if brokertest.Outside() != "" {
+		b.Skip("kills a broker of its own")
+	}
+	const topics, partitions = 10, 1000
+	sum := map[string]float64{}
+	for range b.N {
+		broker := brokertest.Start(b, nil)
+		began := time.Now()
+		made := make([]brokertest.Topic, topics)
+		for i := range made {
+			made[i] = broker.NewTopic(b, partitions, nil)
+		}
+		sum["s-made"] += time.Since(began).Seconds()
+		c := brokertest.Dial(b, broker.Addr)
+		record := brokertest.NewBatch(brokertest.Values(1, "v")...).Encode()
+		for _, topic := range made {
+			parts := make([]brokertest.Part, partitions)
+			for p := range parts {
+				parts[p] = brokertest.Part{Partition: int32(p), Records: record}
+			}
+			for _, answer := range c.Request(brokertest.ProduceRequest(8, -1, topic, parts...), 8).(*kmsg.ProduceResponse).Topics[0].Partitions {
+				if answer.ErrorCode != errNone {
+					b.Fatalf("partition %d: code %d", answer.Partition, answer.ErrorCode)
+				}
+			}
+		}
+		used := func() time.Duration {
+			p, err := proc.Open(broker.Pid)
+			if err != nil {
+				b.Fatal(err)
+			}
+			u, err := p.Usage()
+			if err != nil {
+				b.Fatal(err)
+			}
+			return u.CPU
+		}
+		const reads = 10
+		before := used()
+		for range reads {
+			metricsOf(b, broker)
+		}
+		sum["cpu-ms/metrics"] += float64((used() - before).Milliseconds()) / reads
+		sum["MiB"] += float64(residentBytes(b, broker)) / (1 << 20)
+		broker.Kill(b)
+		began = time.Now()
+		broker.Restart(b)
+		sum["s-ready"] += time.Since(began).Seconds()
+		broker.End()
+	}
+	for unit, total := range sum {
+		b.ReportMetric(total/float64(b.N), unit)
+	}
+}
