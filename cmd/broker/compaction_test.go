@@ -186,7 +186,7 @@ func metricsOf(t testing.TB, b *brokertest.Broker) string {
 }
 
 // metricOf reads one of them, without labels; 0 of a broker from outside.
-func metricOf(t *testing.T, b *brokertest.Broker, name string) (value float64) {
+func metricOf(t testing.TB, b *brokertest.Broker, name string) (value float64) {
 	t.Helper()
 	for line := range strings.Lines(metricsOf(t, b)) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {

@@ -3,8 +3,6 @@ package broker_test
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -155,61 +153,4 @@ func BenchmarkConsumerGroupSettles(b *testing.B) {
 	}
 	b.ReportMetric(float64(rounds)/float64(b.N), "heartbeats/member")
 	b.ReportMetric(float64(time.Since(began).Milliseconds())/float64(b.N), "ms/group")
-}
-
-// BenchmarkProduceBesideCommits sends 500 requests/s of ten records of 1 KB by the clock, alone and beside 1,000
-// commits/s, and tells the latency from the time that each was due.
-func BenchmarkProduceBesideCommits(b *testing.B) {
-	for _, commits := range []int{0, 1000} {
-		b.Run(fmt.Sprintf("commits=%d", commits), func(b *testing.B) { benchProduceBeside(b, commits) })
-	}
-}
-
-func benchProduceBeside(b *testing.B, commits int) {
-	const rate = 500
-	broker := brokertest.Start(b, nil)
-	topic := broker.NewTopic(b, 1, nil)
-	producer := brokertest.Dial(b, broker.Addr)
-	values := make([]string, 10)
-	for i := range values {
-		values[i] = strings.Repeat("v", 1000)
-	}
-	batch := brokertest.NewBatch(brokertest.Values(1, values...)...).Encode()
-	end := make(chan struct{})
-	var beside sync.WaitGroup
-	if commits > 0 {
-		beside.Go(func() {
-			m := broker.NewMember(b, brokertest.FreshName("beside"), "t")
-			m.Generation = -1
-			tick := time.NewTicker(time.Second / time.Duration(commits))
-			defer tick.Stop()
-			for offset := int64(0); ; offset++ {
-				select {
-				case <-end:
-					return
-				case <-tick.C:
-					m.Commit(8, topic, offset, nil)
-				}
-			}
-		})
-	}
-	took := make([]time.Duration, 0, b.N)
-	b.ResetTimer()
-	due := time.Now()
-	for range b.N {
-		due = due.Add(time.Second / rate)
-		time.Sleep(time.Until(due)) // an open loop
-		producer.Request(brokertest.ProduceRequest(8, -1, topic, brokertest.Part{Partition: 0, Records: batch}), 8)
-		took = append(took, time.Since(due))
-	}
-	b.StopTimer()
-	close(end)
-	beside.Wait()
-	slices.Sort(took)
-	for _, q := range []struct {
-		name string
-		at   float64
-	}{{"ms-p50", 0.5}, {"ms-p99", 0.99}} {
-		b.ReportMetric(float64(took[int(float64(len(took)-1)*q.at)].Microseconds())/1000, q.name)
-	}
 }
