@@ -25,7 +25,12 @@ func groupTable() []*Definition {
 			"The least time between two computations of the group's assignment; what changes within it is taken together."),
 	}
 	for _, d := range list {
-		d.Scope, d.Standing, d.Importance = ScopeGroup, Effective, Medium
+		d.Standing = Effective
+	}
+	list = append(list, definitionsOf(NoMeaning, "Whether a thread of its own divides the partitions of the group. "+
+		"Accepted, and changes nothing: the coordinator does that itself.", "", `consumer.assignor.offload.enable boolean "true"`)...)
+	for _, d := range list {
+		d.Scope, d.Importance = ScopeGroup, Medium
 	}
 	return list
 }
