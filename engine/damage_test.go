@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/diskio"
 	"millrace/engine/model"
 )
 
@@ -267,6 +269,69 @@ func TestK07MissingSegment(t *testing.T) {
 	if err := s.shard(2, ShardConfig{}).Submit(appendOf(b), b); !errors.Is(err, ErrStorage) {
 		t.Errorf("append to a shard without its directory: %v", err)
 	}
+}
+
+// Segments that somebody removed kept their shard out of service for good. A repair brings it back without them.
+func TestRepairOfMissingSegments(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	s := openTest(t, o)
+	for i := range 20 {
+		for n := 1; n <= 4; n++ {
+			s.append(s.shard(n, ShardConfig{SegmentBytes: 3000}), batchOf(10, 100, int64(i)))
+		}
+	}
+	numbers := []uint64{3, s.shard(2, ShardConfig{}).active.number}
+	s.Close()
+	gone := []string{}
+	for i, number := range numbers {
+		gone = append(gone, filepath.Join(o.Dir, testID(i+1).String(), segmentName(number)))
+		if err := os.Remove(gone[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(o.Dir, testID(3).String())); err != nil {
+		t.Fatal(err)
+	}
+	for _, apply := range []bool{false, true} {
+		var lines []string
+		if err := Repair(o.Dir, o.FS, apply, func(line string) { lines = append(lines, line) }); err != nil {
+			t.Fatal(err)
+		}
+		for i, path := range gone {
+			if _, err := os.Stat(path); (err == nil) != apply || i >= len(lines) || !strings.Contains(lines[i], path) {
+				t.Errorf("applied %v: %v, %q", apply, err, lines)
+			}
+		}
+	}
+	s = openTest(t, o)
+	if err := Repair(o.Dir, o.FS, true, nil); !errors.Is(err, diskio.ErrLocked) {
+		t.Errorf("in use: %v", err)
+	}
+	f := func(n int, lost int) {
+		t.Helper()
+		sh := s.shard(n, ShardConfig{})
+		if st := sh.State(); st.Quarantined || st.LogStart != 0 {
+			t.Errorf("shard %d: %+v", n, st)
+		}
+		got := map[int64][]byte{}
+		for o := range sh.State().LogEnd {
+			if values, err := readUntil(sh, o, o+1); err == nil {
+				maps.Copy(got, values)
+			} else if !errors.Is(err, ErrCorrupt) {
+				t.Errorf("shard %d offset %d: %v", n, o, err)
+			}
+		}
+		if len(got) != 200-lost {
+			t.Errorf("shard %d has %d records, want %d", n, len(got), 200-lost)
+		}
+		if a := s.append(sh, batchOf(1, 10, 1)); a.Err != nil {
+			t.Error(a.Err)
+		}
+	}
+	f(1, 20)
+	f(2, 20)
+	f(3, 200)
+	f(4, 0)
 }
 
 func TestK18RestartsDoNotGrow(t *testing.T) {

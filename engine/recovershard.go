@@ -135,7 +135,7 @@ func (r *shardRecovery) collect() error {
 		}
 	}
 	for number := range r.metas {
-		return fmt.Errorf("segment %s is missing", filepath.Join(sh.dir, segmentFileName(number, r.metas[number].generation)))
+		return fmt.Errorf("segment %s is missing; `millrace inspect --repair` brings the shard back without it", filepath.Join(sh.dir, segmentFileName(number, r.metas[number].generation)))
 	}
 	slices.SortFunc(r.segments, func(a, b *segment) int {
 		if a.number < b.number {

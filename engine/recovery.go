@@ -105,7 +105,7 @@ func (s *Store) missingShard(id model.ShardID, k *known) {
 	sh.highWatermark.Store(start)
 	sh.next = start
 	if len(k.segments) > 0 {
-		sh.setQuarantine(fmt.Errorf("directory %s is missing", sh.dir))
+		sh.setQuarantine(fmt.Errorf("directory %s is missing; `millrace inspect --repair` brings the shard back without its records", sh.dir))
 	}
 }
 

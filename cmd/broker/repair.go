@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 
 	"millrace/diskio"
+	"millrace/engine"
 	"millrace/kafka/group"
 	"millrace/meta"
 	"millrace/meta/cluster"
 )
 
-// Repair tells report what keeps a broker from starting on the data directory and what is done, or without apply would
-// be done, about it; nothing where a broker starts. Nothing is removed: what is replaced is kept beside it. It refuses
+// Repair tells report what keeps a broker from starting on the data directory, or partitions out of service, and what is
+// done, or without apply would be done, about it; nothing where there is nothing to do. Nothing is removed: what is replaced is kept beside it. It refuses
 // a directory that is in use, and one that it cannot repair. fsys is any that reaches the directory.
 func Repair(ctx context.Context, dir string, fsys diskio.FS, apply bool, report func(string)) error {
 	lock, err := fsys.Lock(filepath.Join(dir, lockName))
@@ -24,7 +25,11 @@ func Repair(ctx context.Context, dir string, fsys diskio.FS, apply bool, report 
 	if err != nil {
 		return fmt.Errorf("data directory: lock: %w", err)
 	}
-	return errors.Join(repairMeta(ctx, meta.Options{Dir: filepath.Join(dir, metaName)}, apply, report), lock.Close())
+	err = repairMeta(ctx, meta.Options{Dir: filepath.Join(dir, metaName)}, apply, report)
+	if err == nil {
+		err = engine.Repair(dir, fsys, apply, report)
+	}
+	return errors.Join(err, lock.Close())
 }
 
 // repairMeta repairs the cluster state in o.Dir.

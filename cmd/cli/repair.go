@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"millrace/cmd/broker"
 	"millrace/diskio"
@@ -9,8 +11,8 @@ import (
 
 // repair shows, or with --dry-run=false does, what lets a broker start on the directory again.
 func (a *App) repair(f *inspectFlags, fs diskio.FS) error {
-	if !isDataDir(f.dir) {
-		return fmt.Errorf("%s is no data directory of a broker: it has no broker.lock, meta and index", f.dir)
+	if _, err := os.Stat(filepath.Join(f.dir, "broker.lock")); err != nil {
+		return fmt.Errorf("%s is no data directory of a broker: %w", f.dir, err)
 	}
 	found := false
 	err := broker.Repair(a.Context, f.dir, fs, !f.dryRun, func(line string) {
@@ -21,7 +23,7 @@ func (a *App) repair(f *inspectFlags, fs diskio.FS) error {
 	case err != nil:
 		return err
 	case !found:
-		fmt.Fprintln(a.Out, "nothing to repair: a broker starts on this directory")
+		fmt.Fprintln(a.Out, "nothing to repair: a broker starts on this directory with all its partitions")
 		return nil
 	case !f.dryRun:
 		fmt.Fprintln(a.Out, "repaired")
