@@ -1,5 +1,5 @@
 # Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-floor bench-check bench-crosscheck docs
-# test-clients torture install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
+# test-clients torture crash hostile install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
 # they need under ~/.cache, and bench brings Apache Kafka there.
 
 GO         ?= go
@@ -24,8 +24,10 @@ OUT        ?= bench-results/full
 CUTS            ?= 100000
 TORTURE_SECONDS ?= 3600
 SWEEP           ?= full
+CRASH_ROUNDS    ?= 20
+HOSTILE_SECONDS ?= 10
 
-.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients torture install clean
+.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients torture crash hostile install clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
@@ -76,6 +78,17 @@ torture:
 	left=$$(($(CUTS) / 600)); while [ $$left -gt 0 ] && [ $$(date +%s) -lt $$end ]; do left=$$((left - 1)); \
 		run engine engine TestHistory; run cmd/broker broker TestPowerCuts; \
 	done; cd cmd/broker; MILLRACE_TEST_SWEEP=$(SWEEP) "$$dir/broker" -test.run '^TestOfflineDamage$$' -test.v -test.timeout 4h
+
+# A real broker of each backend under producers, groups and changes of topics, ended CRASH_ROUNDS times by SIGKILL, after
+# SIGSTOP, while it starts, and cleanly; and power cuts on ext4 and XFS on a loop device, which needs root.
+crash:
+	MILLRACE_TEST_CRASH_ROUNDS=$(CRASH_ROUNDS) CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 24h -run '^(TestCrashes|TestDevicePowerCuts)$$' ./cmd/broker
+
+# Hostile clients over loopback, HOSTILE_SECONDS of each kind and as long of well-formed requests, with the broker on one
+# core and them on the other: what a producer and a consumer beside them wait, what memory it costs, and what is left.
+hostile:
+	MILLRACE_TEST_HOSTILE_SECONDS=$(HOSTILE_SECONDS) MILLRACE_TEST_FUZZ_TIME=30s CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 2h \
+		-run '^Test(Hostile|Bomb|L0)' ./cmd/broker
 
 # Side by side with Apache Kafka, which needs Java 17 and Maven: the short form, a quarter of each workload in three
 # rounds (some ten minutes, too few rounds for a verdict), and all of it, which takes many hours.

@@ -62,7 +62,8 @@ func checkFetch(r *wireReader, version int16) (partitions int, whole bool) {
 		eachForgotten(r, version, func([]byte, model.TopicID, int32) { partitions++ }, &ok)
 	}
 	if version >= 11 {
-		r.string() // rack
+		_, rack := r.string() // which may be empty, but not null
+		ok = ok && rack
 	}
 	r.tags(nil)
 	return partitions, ok && !r.bad

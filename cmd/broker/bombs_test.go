@@ -126,19 +126,14 @@ func TestBombCounts(t *testing.T) {
 	w.grown(fmt.Sprint(frames, " frames with a huge count"), bombSlack)
 }
 
-func TestBombRecordCounts(t *testing.T) {
-	b := brokertest.Start(t, nil)
-	c := brokertest.Dial(t, b.Addr)
-	topic := b.NewTopic(t, 1, nil)
-	c.Alive()
-	w := watchMemory(t, b)
+// countBombs returns batches that announce more than they hold, in every codec.
+func countBombs() map[string][]byte {
+	bombs := map[string][]byte{}
 	f := func(what string, spoil func(*brokertest.Batch)) {
-		t.Helper()
 		for codec := brokertest.None; codec <= brokertest.Zstd; codec++ {
 			batch := batchOf("v").Compressed(codec)
 			spoil(batch)
-			rp := c.Produce(topic, 0, batch.Encode())
-			wantOneOf(t, fmt.Sprintf("%s, codec %d", what, codec), rp.ErrorCode, errInvalidRecord, errCorruptMessage, errMessageTooLarge)
+			bombs[fmt.Sprintf("%s, codec %d", what, codec)] = batch.Encode()
 		}
 	}
 	f("record count", func(b *brokertest.Batch) { b.Count, b.LastOffsetDelta = math.MaxInt32, math.MaxInt32-1 })
@@ -151,8 +146,52 @@ func TestBombRecordCounts(t *testing.T) {
 	f("header value length", func(b *brokertest.Batch) {
 		b.Plain = recordOf(append(varints(0, 0, -1, -1, 1, 1), append([]byte("k"), varints(math.MaxInt32)...)...))
 	})
+	return bombs
+}
+
+func TestBombRecordCounts(t *testing.T) {
+	b := brokertest.Start(t, nil)
+	c := brokertest.Dial(t, b.Addr)
+	topic := b.NewTopic(t, 1, nil)
+	c.Alive()
+	w := watchMemory(t, b)
+	for what, raw := range countBombs() {
+		rp := c.Produce(topic, 0, raw)
+		wantOneOf(t, what, rp.ErrorCode, errInvalidRecord, errCorruptMessage, errMessageTooLarge)
+	}
 	want(t, "log end", c.LogEnd(topic, 0), 0)
 	w.grown("counts inside batches", bombSlack)
+}
+
+// decodedMax is what batches may take that are being decompressed, all together.
+const decodedMax = 64 << 20
+
+// decompressionBombs returns batches of some 1:1,000 that decompress to more than that.
+func decompressionBombs() map[string][]byte {
+	zeros := make([]byte, decodedMax+1<<20)
+	half := make([]byte, len(zeros)/2)
+	bombs := map[string][]byte{}
+	for codec := brokertest.Gzip; codec <= brokertest.Zstd; codec++ {
+		if codec == brokertest.Snappy { // packs 1:21 only
+			continue
+		}
+		batch := batchOf("").Compressed(codec)
+		batch.Payload = brokertest.Compress(codec, zeros)
+		bombs[fmt.Sprint("codec ", codec)] = batch.Encode()
+		parts := batchOf("").Compressed(codec)
+		parts.Payload = append(brokertest.Compress(codec, half), brokertest.Compress(codec, half)...)
+		bombs[fmt.Sprint("codec ", codec, " in two frames")] = parts.Encode()
+	}
+	unsized := batchOf("").Compressed(brokertest.Zstd)
+	unsized.Payload = brokertest.CompressZstdStream(zeros)
+	bombs["zstd without its size"] = unsized.Encode()
+	announced := batchOf("").Compressed(brokertest.Snappy)
+	announced.Payload = binary.AppendUvarint(nil, 1<<31-1)
+	bombs["snappy that announces 2 GiB"] = announced.Encode()
+	nested := batchOf("").Compressed(brokertest.Zstd)
+	nested.Payload = brokertest.Compress(brokertest.Zstd, brokertest.Compress(brokertest.Zstd, zeros))
+	bombs["zstd in zstd"] = nested.Encode()
+	return bombs
 }
 
 // TestBombDecompression sends batches that decompress to more than may be, several at once.
@@ -161,31 +200,10 @@ func TestBombDecompression(t *testing.T) {
 	bystander := brokertest.Dial(t, b.Addr)
 	topic := b.NewTopic(t, 3, nil)
 	bystander.Alive()
-	const decodedMax = 64 << 20
-	zeros := make([]byte, decodedMax+1<<20)
-	half := make([]byte, len(zeros)/2)
-	bombs := map[string]*brokertest.Batch{}
-	for codec := brokertest.Gzip; codec <= brokertest.Zstd; codec++ {
-		if codec == brokertest.Snappy { // packs 1:21 only
-			continue
-		}
-		batch := batchOf("").Compressed(codec)
-		batch.Payload = brokertest.Compress(codec, zeros)
-		bombs[fmt.Sprint("codec ", codec)] = batch
-		parts := batchOf("").Compressed(codec)
-		parts.Payload = append(brokertest.Compress(codec, half), brokertest.Compress(codec, half)...)
-		bombs[fmt.Sprint("codec ", codec, " in two frames")] = parts
-	}
-	unsized := batchOf("").Compressed(brokertest.Zstd)
-	unsized.Payload = brokertest.CompressZstdStream(zeros)
-	bombs["zstd without its size"] = unsized
-	announced := batchOf("").Compressed(brokertest.Snappy)
-	announced.Payload = binary.AppendUvarint(nil, 1<<31-1)
-	bombs["snappy that announces 2 GiB"] = announced
+	bombs := decompressionBombs()
 	w := watchMemory(t, b)
 	var all sync.WaitGroup
-	for what, bomb := range bombs {
-		raw := bomb.Encode()
+	for what, raw := range bombs {
 		t.Logf("%s: %d bytes", what, len(raw))
 		all.Go(func() {
 			c := brokertest.Dial(t, b.Addr)

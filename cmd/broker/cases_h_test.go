@@ -20,6 +20,10 @@ const (
 // startConsumers returns a broker whose assignments are computed at once and whose sessions may be short.
 func startConsumers(t *testing.T, more ...string) *brokertest.Broker {
 	t.Helper()
+	return brokertest.Start(t, consumerSettings(more...))
+}
+
+func consumerSettings(more ...string) map[string]string {
 	settings := map[string]string{
 		"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "100",
 		"group.consumer.assignment.interval.ms":    "0",
@@ -29,7 +33,7 @@ func startConsumers(t *testing.T, more ...string) *brokertest.Broker {
 	for i := 0; i < len(more); i += 2 {
 		settings[more[i]] = more[i+1]
 	}
-	return brokertest.Start(t, settings)
+	return settings
 }
 
 // settle lets members report what they are assigned until each has its part of n partitions, and nobody shares one.
