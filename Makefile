@@ -1,5 +1,5 @@
 # Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-floor bench-check bench-crosscheck docs
-# test-clients torture crash hostile install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
+# test-clients torture crash hostile soak install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
 # they need under ~/.cache, and bench brings Apache Kafka there.
 
 GO         ?= go
@@ -22,6 +22,7 @@ UNCHECKED  := Recovery|Open
 OUT        ?= bench-results/full
 
 CUTS            ?= 100000
+SOAK_SECONDS    ?= 3600
 TORTURE_SECONDS ?= 3600
 SWEEP           ?= full
 CRASH_ROUNDS    ?= 20
@@ -89,6 +90,10 @@ crash:
 hostile:
 	MILLRACE_TEST_HOSTILE_SECONDS=$(HOSTILE_SECONDS) MILLRACE_TEST_FUZZ_TIME=30s CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 2h \
 		-run '^Test(Hostile|Bomb|L0)' ./cmd/broker
+
+# Everything that goes on at a broker at once, for as long; what it takes must not grow.
+soak:
+	MILLRACE_TEST_SOAK_SECONDS=$(SOAK_SECONDS) CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 24h -run '^TestSoak$$' ./cmd/broker
 
 # Side by side with Apache Kafka, which needs Java 17 and Maven: the short form, a quarter of each workload in three
 # rounds (some ten minutes, too few rounds for a verdict), and all of it, which takes many hours.
