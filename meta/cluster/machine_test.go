@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -421,4 +423,19 @@ func TestGroupConfigs(t *testing.T) {
 	if now := m.Image().GroupConfigs("g").Version; now <= first.Version {
 		t.Errorf("version %d came again after %d", now, first.Version)
 	}
+}
+
+// TestOldImagesAreForgotten holds that an image does not keep those before it.
+func TestOldImagesAreForgotten(t *testing.T) {
+	m, c := newLocal()
+	mustRegister(t, c, 1)
+	old := weak.Make(m.Image())
+	for i := range 3 {
+		mustCreate(t, c, NewTopic{Name: fmt.Sprint("t", i), ID: testID(i + 1), Partitions: 1, ReplicationFactor: 1})
+	}
+	runtime.GC()
+	if old.Value() != nil {
+		t.Error("an image of four changes ago is still there")
+	}
+	runtime.KeepAlive(m)
 }

@@ -23,9 +23,12 @@ func newTransaction(before *Image) *transaction {
 	return t
 }
 
+// commit returns what changed. The image is memory of its own: within the transaction it would keep the one before, and
+// that the one before it.
 func (t *transaction) commit() Delta {
-	t.next.ordered = t.ordered.Commit()
-	t.delta.Image = &t.next
+	next := t.next
+	next.ordered = t.ordered.Commit()
+	t.delta.Image = &next
 	return t.delta
 }
 
