@@ -71,15 +71,19 @@ type testBatch struct {
 	values    [][]byte
 	timestamp int64
 	deltas    []int64
+	keyed     bool // each record has the key that keyOf makes of its value
 	err       error
 }
+
+// keyOf makes one of 16 keys of a value of batchOf.
+func keyOf(value []byte) []byte { return []byte{'a' + (value[7]*3+value[15])%16} }
 
 func (b *testBatch) SizeBound() int {
 	n := 0
 	for _, v := range b.values {
 		n += len(v)
 	}
-	return model.SizeBound(len(b.values), n)
+	return model.SizeBound(len(b.values), n+len(b.values)) // of each a key of one byte
 }
 
 func (b *testBatch) EncodeAppend(builder *model.Builder, base int64) error {
@@ -90,6 +94,9 @@ func (b *testBatch) EncodeAppend(builder *model.Builder, base int64) error {
 	most := b.timestamp
 	for i, v := range b.values {
 		r := model.Record{Offset: base + int64(i), Value: v}
+		if b.keyed {
+			r.Key = keyOf(v)
+		}
 		if b.deltas != nil {
 			r.TimestampDelta = b.deltas[i]
 		}

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -43,6 +44,7 @@ type modelShard struct {
 	maybe    map[int64][][]byte // answered with an error, or not at all: may be there after a crash
 	appends  []modelAppend
 	epochs   map[epochOffset][]byte // ever published: within an epoch no offset is used twice
+	replaced map[int64]bool         // compaction may have removed it
 }
 
 type epochOffset struct {
@@ -133,13 +135,15 @@ func runHistory(t *testing.T, seed uint64) int64 {
 
 // newModel begins a shard of its own identity.
 func (h *history) newModel(i int) *modelShard {
-	m := &modelShard{values: map[int64][]byte{}, times: map[int64]int64{}, maybe: map[int64][][]byte{}, epochs: map[epochOffset][]byte{}}
+	m := &modelShard{values: map[int64][]byte{}, times: map[int64]int64{}, maybe: map[int64][][]byte{}, epochs: map[epochOffset][]byte{},
+		replaced: map[int64]bool{}}
 	h.made++
 	m.id = testID(h.made)
 	m.config = ShardConfig{SegmentBytes: 4 << 10 << (2 * i), RetentionAge: Forever, FileDeleteDelay: -1}
 	if i == 1 {
 		m.config.FlushMessages = 1
 	}
+	m.config.Compact = i == 0
 	return m
 }
 
@@ -221,9 +225,11 @@ func (h *history) step() {
 		h.recreate(i)
 	case p < 86:
 		h.flip(i)
-	case p < 92:
-		h.disk.CutAfter(int64(h.random.IntN(40)))
+	case p < 90:
+		h.compact(i)
 	case p < 94:
+		h.disk.CutAfter(int64(h.random.IntN(40)))
+	case p < 95:
 		h.restart(true)
 	default:
 		h.restart(false)
@@ -241,7 +247,7 @@ func (h *history) appendSome(i int) {
 		if h.random.IntN(20) == 0 {
 			b = batchOf(3, 90_000, h.tag)
 		}
-		b.timestamp = h.clock.UnixMilli() + int64(h.random.IntN(1000))
+		b.timestamp, b.keyed = h.clock.UnixMilli()+int64(h.random.IntN(1000)), m.config.Compact
 		a := appendOf(b)
 		a.User = b
 		if p := h.random.IntN(6); p < 4 {
@@ -361,14 +367,19 @@ func (h *history) compare(i int, sh *Shard, from int64, maxBytes int) {
 		return
 	}
 	for offset := from; offset < m.end; offset++ {
-		if !bytes.Equal(got[offset], m.values[offset]) {
+		if !m.right(offset, got[offset]) {
 			h.t.Errorf("shard %d offset %d: got %x, want %x", i, offset, head(got[offset]), head(m.values[offset]))
 			return
 		}
 	}
-	if int64(len(got)) != m.end-from {
+	if int64(len(got)) != m.end-from && len(m.replaced) == 0 {
 		h.t.Errorf("shard %d from %d: %d records, want %d", i, from, len(got), m.end-from)
 	}
+}
+
+// right tells whether a value is the one that an offset has to have, or none where compaction may have taken it.
+func (m *modelShard) right(offset int64, got []byte) bool {
+	return bytes.Equal(got, m.values[offset]) || got == nil && m.replaced[offset]
 }
 
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
@@ -414,9 +425,12 @@ func (h *history) truncate(i int) {
 		cut = st.LogEnd // of an append that nobody answered before a restart the model knows no base
 	}
 	for _, a := range m.appends {
-		if a.base <= at && at <= a.last {
+		if a.base <= at && at <= a.last && !m.config.Compact {
 			cut = max(a.base, m.start)
 		}
+	}
+	if m.config.Compact && err != nil {
+		cut = m.start // of what compaction removed before it nothing tells where it ended
 	}
 	if err != nil {
 		m.durable = min(m.durable, cut) // it may have happened
@@ -447,6 +461,7 @@ func (h *history) cut(i int, end int64) {
 			delete(m.values, o)
 		}
 	}
+	maps.DeleteFunc(m.replaced, func(o int64, _ bool) bool { return o >= end })
 	for len(m.appends) > 0 && m.appends[len(m.appends)-1].last >= end {
 		m.appends = m.appends[:len(m.appends)-1]
 	}
@@ -466,7 +481,7 @@ func (h *history) retain(i int) {
 	}
 	st := sh.State()
 	for o := m.start; o < st.LogStart; o++ {
-		if h.clock.UnixMilli()-m.times[o] < 29*60*1000 {
+		if h.clock.UnixMilli()-m.times[o] < 29*60*1000 && !m.replaced[o] {
 			h.t.Errorf("shard %d: retention took offset %d of age %d ms", i, o, h.clock.UnixMilli()-m.times[o])
 		}
 		delete(m.values, o)
@@ -484,6 +499,9 @@ func (h *history) retain(i int) {
 // times compares time look-ups.
 func (h *history) times(i int) {
 	sh, m := h.shard(i), h.shards[i]
+	if len(m.replaced) > 0 {
+		return // of which it is not known whether they are there
+	}
 	ts := h.clock.UnixMilli() - int64(h.random.IntN(3_000_000)) + 1000
 	want := int64(-1)
 	for o := m.start; o < m.end; o++ {
@@ -573,6 +591,9 @@ func (h *history) found(i int, m *modelShard, clean bool, mode disktest.CrashMod
 	}
 	got := readAll(h.t, sh, st.LogStart, 1<<20)
 	for o := st.LogStart; o < st.LogEnd; o++ {
+		if got[o] == nil && m.replaced[o] {
+			continue
+		}
 		ok := bytes.Equal(got[o], m.values[o]) && m.values[o] != nil
 		for _, v := range m.maybe[o] {
 			ok = ok || bytes.Equal(got[o], v)
