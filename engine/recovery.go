@@ -81,7 +81,7 @@ func (s *Store) listShards() (map[model.ShardID]string, error) {
 			dirs[id] = path
 			continue
 		}
-		if first, _, _ := strings.Cut(name, "."); strings.HasSuffix(name, deletedSuffix) {
+		if first, _, _ := strings.Cut(name, "."); strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, futureSuffix) {
 			if _, ok := parseShardName(first); ok {
 				s.janitor.remove(path, true, 0)
 			}
@@ -97,16 +97,22 @@ func (s *Store) missingShard(id model.ShardID, k *known) {
 	if len(k.segments) == 0 && k.logStart < 0 {
 		return
 	}
-	sh := newShard(s, id)
+	sh := newEmptyShard(s, id, k.logStart)
 	s.orphans[id] = sh
-	start := max(k.logStart, 0)
+	if len(k.segments) > 0 {
+		sh.setQuarantine(fmt.Errorf("directory %s is missing; `millrace inspect --repair` brings the shard back without its records", sh.dir))
+	}
+}
+
+// newEmptyShard makes a shard without records whose log begins at an offset.
+func newEmptyShard(s *Store, id model.ShardID, start int64) *Shard {
+	sh := newShard(s, id)
+	start = max(start, 0)
 	sh.logStart.Store(start)
 	sh.logEnd.Store(start)
 	sh.highWatermark.Store(start)
 	sh.next = start
-	if len(k.segments) > 0 {
-		sh.setQuarantine(fmt.Errorf("directory %s is missing; `millrace inspect --repair` brings the shard back without its records", sh.dir))
-	}
+	return sh
 }
 
 // recoverShards recovers all shards on as many goroutines as there are processors.

@@ -96,6 +96,9 @@ func (sh *Shard) State() State {
 	return st
 }
 
+// Gone tells whether the shard was dropped or moved. It does not block or allocate.
+func (sh *Shard) Gone() bool { return sh.deleted.Load() }
+
 // SetConfig changes the settings, from the next append or look on.
 func (sh *Shard) SetConfig(c ShardConfig) {
 	c.EnsureDefaults()

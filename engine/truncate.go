@@ -219,23 +219,9 @@ func (sh *Shard) leaveStore(keep bool) error {
 	if sh.cleaned.damaged.Swap(false) {
 		store.metrics.UncleanableShards.Add(-1)
 	}
-	store.catalogue.Lock()
-	sh.checkpoint.version.Add(1)
-	err := store.index.dropShard(sh.id)
-	store.catalogue.Unlock()
-	if err != nil {
-		return fmt.Errorf("drop shard %s: %w: %w", sh.id, ErrStorage, err)
+	if err := sh.forgetRecords(); err != nil {
+		return err
 	}
-	list := sh.list.Load()
-	for _, s := range append(list.segments, sh.active) {
-		if s != nil && !s.removed.Swap(true) {
-			sh.cursors.forget(s)
-			store.handles.forget(s)
-		}
-	}
-	sh.mu.Lock()
-	sh.unsynced = nil
-	sh.mu.Unlock()
 	if !sh.dirMade.Load() {
 		return nil
 	}
@@ -257,5 +243,28 @@ func (sh *Shard) leaveStore(keep bool) error {
 	}
 	store.log.Info("shard dropped", "shard", sh.id.String(), "topic", sh.topicName)
 	store.janitor.remove(aside, true, sh.config.Load().FileDeleteDelay)
+	return nil
+}
+
+// forgetRecords takes a deleted shard off the index store, durably, and closes its files.
+func (sh *Shard) forgetRecords() error {
+	store := sh.store
+	store.catalogue.Lock()
+	sh.checkpoint.version.Add(1)
+	err := store.index.dropShard(sh.id)
+	store.catalogue.Unlock()
+	if err != nil {
+		return fmt.Errorf("drop shard %s: %w: %w", sh.id, ErrStorage, err)
+	}
+	list := sh.list.Load()
+	for _, s := range append(list.segments, sh.active) {
+		if s != nil && !s.removed.Swap(true) {
+			sh.cursors.forget(s)
+			store.handles.forget(s)
+		}
+	}
+	sh.mu.Lock()
+	sh.unsynced = nil
+	sh.mu.Unlock()
 	return nil
 }

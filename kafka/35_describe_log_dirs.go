@@ -70,7 +70,15 @@ func (d *logDirs) add(t *cluster.Topic, partition int32) {
 	if sh == nil {
 		return
 	}
-	at, ok := d.at[sh.Store()]
+	d.put(sh.Store(), t, kmsg.DescribeLogDirsResponseDirTopicPartition{Partition: partition, Size: sh.Size()})
+	if to, progress := d.server.o.Shards.Moving(sh.ID()); to != nil {
+		lag := max(sh.State().LogEnd-progress.Next.Load(), 0)
+		d.put(to, t, kmsg.DescribeLogDirsResponseDirTopicPartition{Partition: partition, Size: progress.Bytes.Load(), OffsetLag: lag, IsFuture: true})
+	}
+}
+
+func (d *logDirs) put(store *engine.Store, t *cluster.Topic, p kmsg.DescribeLogDirsResponseDirTopicPartition) {
+	at, ok := d.at[store]
 	if !ok {
 		return
 	}
@@ -80,8 +88,6 @@ func (d *logDirs) add(t *cluster.Topic, partition int32) {
 		topic.Topic = t.Name
 		dir.Topics = append(dir.Topics, topic)
 	}
-	p := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-	p.Partition, p.Size = partition, sh.Size()
 	topic := &dir.Topics[len(dir.Topics)-1]
 	topic.Partitions = append(topic.Partitions, p)
 }

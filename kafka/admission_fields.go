@@ -162,6 +162,11 @@ func adminLayoutOf(key int16) *layout {
 			structs(kmsg.AlterConfigsRequestResource{}, kmsg.AlterConfigsResponseResource{}, fixed(1), text(),
 				structs(kmsg.AlterConfigsRequestResourceConfig{}, nil, text(), nullableText(0))),
 			fixed(1))
+	case 34:
+		return wholeOf(kmsg.AlterReplicaLogDirsRequest{}, kmsg.AlterReplicaLogDirsResponse{},
+			structs(kmsg.AlterReplicaLogDirsRequestDir{}, nil, text(),
+				structs(kmsg.AlterReplicaLogDirsRequestDirTopic{}, kmsg.AlterReplicaLogDirsResponseTopic{}, text(),
+					numbers(4, kmsg.AlterReplicaLogDirsResponseTopicPartition{}))))
 	case 35:
 		return wholeOf(kmsg.DescribeLogDirsRequest{}, kmsg.DescribeLogDirsResponse{},
 			structs(kmsg.DescribeLogDirsRequestTopic{}, kmsg.DescribeLogDirsResponseDirTopic{}, text(),

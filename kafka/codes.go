@@ -48,6 +48,7 @@ const (
 	codeInvalidProducerEpoch               int16 = 47
 	codeTransactionalIDAuthorizationFailed int16 = 53
 	codeKafkaStorageError                  int16 = 56
+	codeLogDirNotFound                     int16 = 57
 	codeUnknownProducerID                  int16 = 59
 	codeFetchSessionIDNotFound             int16 = 70
 	codeInvalidFetchSessionEpoch           int16 = 71

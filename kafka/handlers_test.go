@@ -96,6 +96,10 @@ type oneStore struct{ *engine.Store }
 
 func (s oneStore) Stores() []*engine.Store { return []*engine.Store{s.Store} }
 
+func (s oneStore) Move(*engine.Shard, *engine.Store) {}
+
+func (s oneStore) Moving(model.ShardID) (*engine.Store, *engine.MoveProgress) { return nil, nil }
+
 func followTopics(t *testing.T, store *engine.Store, d cluster.Delta) {
 	for _, change := range d.Topics {
 		for p := range partitionsOf(change.Old) {

@@ -33,6 +33,11 @@ type Shards interface {
 	Shard(id model.ShardID) *engine.Shard
 	// Stores returns the store of each directory, in the order of the settings.
 	Stores() []*engine.Store
+	// Move begins to move a log to another store, in place of a move of it that is under way, or ends that where the
+	// log is there. It does not block.
+	Move(sh *engine.Shard, to *engine.Store)
+	// Moving returns where a log is moved to and how far that came, nil where it is not.
+	Moving(id model.ShardID) (*engine.Store, *engine.MoveProgress)
 }
 
 // Options wire a Server.

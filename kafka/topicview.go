@@ -49,7 +49,7 @@ func (v *topicView) shard(s *Server, partition int32) (*engine.Shard, int16) {
 		return nil, codeUnknownTopicOrPartition
 	}
 	sh := v.shards[partition]
-	if sh == nil {
+	if sh == nil || sh.Gone() { // it may have moved to another directory
 		if sh = s.shard(v.topic.ID, partition); sh == nil {
 			return nil, codeNotLeaderOrFollower
 		}

@@ -38,6 +38,7 @@ func workerAPIs() []api {
 		row(23, "OffsetForLeaderEpoch", 2, 4, 4, (*Server).offsetForLeaderEpoch, ""),
 		row(32, "DescribeConfigs", 1, 4, 4, (*Server).describeConfigs, ""),
 		row(33, "AlterConfigs", 0, 2, 2, (*Server).alterConfigs, ""),
+		row(34, "AlterReplicaLogDirs", 1, 2, 2, (*Server).alterReplicaLogDirs, "a restart ends moves under way"),
 		row(35, "DescribeLogDirs", 1, 5, 2, (*Server).describeLogDirs, ""),
 		row(37, "CreatePartitions", 0, 3, 2, (*Server).createPartitions, ""),
 		later(42, "DeleteGroups", 0, 3, 2, (*Server).deleteGroups, ""),

@@ -135,6 +135,10 @@ func (b *Broker) openStores(ctx context.Context) error {
 	if err := errors.Join(err, metaErr); err != nil {
 		return err
 	}
+	if err := engine.SettleMoves(b.store.Stores()); err != nil {
+		return err
+	}
+	b.store.moves.begin(b.log)
 	if b.admin != nil {
 		return b.admin.Export(append(b.store.collectors(), admin.Meta(b.meta, b.machine), admin.Pool(b.pool))...)
 	}
@@ -315,6 +319,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	if b.kafka != nil {
 		b.kafka.Close()
 	}
+	b.store.moves.end()
 	if b.meta != nil {
 		errs = append(errs, b.meta.Close())
 	}

@@ -27,6 +27,8 @@ import (
 type directories struct {
 	list []*directory
 	mu   sync.Mutex // guards what is believed of their room
+
+	moves moves
 }
 
 // directory is one data directory.
@@ -115,8 +117,10 @@ func (at *directory) look(segmentBytes int64) {
 // drop deletes a shard wherever it is.
 func (d *directories) drop(id model.ShardID) error {
 	var errs []error
-	for _, at := range d.list {
-		errs = append(errs, at.store.DropShard(id))
+	for range len(d.list) { // it may come to the one before while the one after is asked
+		for _, at := range d.list {
+			errs = append(errs, at.store.DropShard(id))
+		}
 	}
 	return errors.Join(errs...)
 }

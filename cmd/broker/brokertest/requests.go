@@ -6,7 +6,7 @@ import (
 
 // Keys returns the APIs that Minimal can fill with content.
 func Keys() []int16 {
-	return []int16{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 35, 37, 42, 44, 47, 60, 61, 68, 69, 74, 75}
+	return []int16{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 34, 35, 37, 42, 44, 47, 60, 61, 68, 69, 74, 75}
 }
 
 // Minimal returns a small valid request of the given API and version that asks about partition 0 of topic,
@@ -96,6 +96,13 @@ func minimalConfigs(key int16, topic Topic) kmsg.Request {
 
 func minimalDescribe(key int16, topic Topic) kmsg.Request {
 	switch key {
+	case 34:
+		r := kmsg.NewPtrAlterReplicaLogDirsRequest()
+		dir, in := kmsg.NewAlterReplicaLogDirsRequestDir(), kmsg.NewAlterReplicaLogDirsRequestDirTopic()
+		dir.Dir, in.Topic, in.Partitions = "/missing", topic.Name, []int32{0}
+		dir.Topics = append(dir.Topics, in)
+		r.Dirs = append(r.Dirs, dir)
+		return r
 	case 35:
 		r := kmsg.NewPtrDescribeLogDirsRequest()
 		rt := kmsg.NewDescribeLogDirsRequestTopic()
