@@ -567,6 +567,9 @@ func (r *shardRecovery) settle() {
 		}
 		next = max(next, end)
 	}
+	if c := r.known.checkpoint; c != nil && next < c.next {
+		sh.store.lost.Store(true)
+	}
 	sh.list.Store(&segmentList{r.segments})
 	sh.next = next
 	sh.logEnd.Store(next)

@@ -187,6 +187,6 @@ func (p *progress) scanned(bytes int64) {
 func (p *progress) end() {
 	close(p.stop)
 	p.ended.Wait()
-	p.store.log.Info("shards recovered", "shards", p.total, "clean", p.store.clean, "scanned_bytes", p.bytes.Load(),
+	p.store.log.Info("shards recovered", "shards", p.total, "clean", p.store.Clean(), "scanned_bytes", p.bytes.Load(),
 		"took_ms", time.Since(p.start).Milliseconds())
 }

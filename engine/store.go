@@ -57,6 +57,7 @@ type Store struct {
 	// cleanMark: the clean-stop mark is on the disk and must go before anything is written.
 	cleanMark atomic.Bool
 	markMu    sync.Mutex
+	lost      atomic.Bool // a shard ends earlier than its last checkpoint says
 
 	// catalogue is held over a commit of what a shard's log consists of, so that no checkpoint brings back
 	// what a truncation or deletion removed.
@@ -156,8 +157,9 @@ func (s *Store) start() {
 }
 
 // Clean tells whether the last stop was clean. After one that was not, the caller raises the leader epochs
-// before it makes shards leaders: records that a power cut took may have been read.
-func (s *Store) Clean() bool { return s.clean }
+// before it makes shards leaders: records that a power cut took may have been read. A log that lost its end in another
+// way since the stop is as bad: its offsets are given out again.
+func (s *Store) Clean() bool { return s.clean && !s.lost.Load() }
 
 // Metrics returns the counters.
 func (s *Store) Metrics() *Metrics { return s.metrics }
