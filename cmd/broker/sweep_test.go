@@ -234,11 +234,11 @@ func sweepStart(t *testing.T, h *powerHistory, disk *disktest.Disk, clean bool, 
 		t.Errorf("%s: refused, and there is nothing to repair: %v", what, err)
 	}
 	b, log, err = sweepOpen(h, disk)
-	defer b.Close(context.Background())
 	if err != nil {
 		t.Errorf("%s: refused after a repair: %v", what, err)
 		return "refused"
 	}
+	defer b.Close(context.Background())
 	if got := sweepLook(t, h, b, log, clean, path, what, true); got != outcomeWhole {
 		return got
 	}
