@@ -36,7 +36,7 @@ const protocolTail = `
 - Metadata answers with the topic that it has just created, where Kafka answers UNKNOWN_TOPIC_OR_PARTITION until
   a later request. An entry that is wrong in itself gets INVALID_REQUEST alone; Kafka fails the whole request.
 - CreateTopics answers NONE only when the logs of the topic can be used.
-- ApiVersions announces no features.
+- Of the features that Kafka finalizes ApiVersions announces group.version alone.
 - ListOffsets answers INVALID_REQUEST where the isolation level is unknown, IncrementalAlterConfigs where the
   operation is; Kafka answers UNKNOWN_SERVER_ERROR.
 - DescribeConfigs, AlterConfigs and IncrementalAlterConfigs know topics, groups and this broker. Broker loggers and client
