@@ -234,7 +234,7 @@ func (l *loop) appended(a *engine.Append) {
 // error is the end of the connection.
 func (l *loop) produced(p *produceRequest) {
 	e := p.e
-	l.server.metrics.request(e, l.server.o.Now())
+	l.server.answered(e)
 	switch {
 	case p.acks != 0:
 		l.replyProduce(p)

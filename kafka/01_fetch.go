@@ -286,7 +286,7 @@ const leastReply = 64 << 10
 func (l *loop) sendFetch(f *fetchRequest, reply *perf.Buffer) {
 	e := f.e
 	m := &l.server.metrics
-	m.request(e, l.server.o.Now())
+	l.server.answered(e)
 	m.FetchedBytes.Add(int64(f.bytes))
 	e.conn.client.fetched.Add(int64(f.bytes))
 	m.FetchedRecords.Add(int64(f.records))

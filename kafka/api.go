@@ -11,6 +11,7 @@ import (
 // Keys that the core treats apart.
 const (
 	keyProduce     = 0
+	keyFetch       = 1
 	keyApiVersions = 18
 )
 

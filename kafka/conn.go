@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"time"
+
 	"millrace/netio"
 	"millrace/perf"
 )
@@ -33,7 +35,10 @@ type exchange struct {
 	clientID    []byte // in the frame
 	body        []byte // in the frame
 	retained    bool
-	charged     int64 // what a worker request was estimated to take
+	started     time.Time     // when its turn came
+	waitsSince  time.Time     // for records, or for its peer to read
+	waited      time.Duration // so, before
+	charged     int64         // what a worker request was estimated to take
 }
 
 // retain keeps the request's bytes until it is answered.
@@ -81,6 +86,7 @@ func (c *conn) free(e *exchange) bool {
 }
 
 func (c *conn) start(e *exchange) {
+	e.started = c.loop.server.o.Now()
 	c.open++
 	if e.api.class == onLoop {
 		e.api.start(c.loop, e)

@@ -26,6 +26,7 @@ func (l *loop) poll(f *fetchRequest) {
 		f.e.forget() // it was read: what is left of it are the slots
 		l.server.metrics.FetchesWaited.Add(1)
 	}
+	f.e.waitsSince = l.server.o.Now()
 	l.pollSlots += len(f.slots)
 	l.keys = l.keys[:0]
 	for i := range f.slots {
@@ -56,6 +57,7 @@ func (l *loop) poll(f *fetchRequest) {
 // unpoll ends the wait of f.
 func (l *loop) unpoll(f *fetchRequest) {
 	l.polls.Remove(&f.wait)
+	f.e.waited += l.server.o.Now().Sub(f.e.waitsSince)
 	l.pollSlots -= len(f.slots)
 	if f.connPrev != nil {
 		f.connPrev.connNext = f.connNext

@@ -15,6 +15,7 @@ type Metrics struct {
 	FetchedRecords  atomic.Int64
 	FetchesBlocking atomic.Int64 // fetches that had to leave the event loop
 	FetchesWaited   atomic.Int64 // fetches that became long polls
+	SlowRequests    atomic.Int64 // took longer than millrace.log.slow.request.ms
 	CorruptReads    atomic.Int64 // reads that met stored bytes which are damaged or cannot be read
 }
 

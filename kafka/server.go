@@ -39,6 +39,7 @@ type Server struct {
 
 	refusedLogged atomic.Int64 // second in which a refusal was logged last
 	damage        damageLog
+	slow          slowLog
 }
 
 // New returns a server for o.Loops event loops.

@@ -18,6 +18,7 @@ func (l *loop) stalls(f *fetchRequest) bool {
 		l.stalled = append(l.stalled, c)
 	}
 	c.stalled = append(c.stalled, f)
+	f.e.waitsSince = c.loop.server.o.Now()
 	l.armTimer()
 	return true
 }
@@ -45,6 +46,7 @@ func (l *loop) retryStalledOf(c *conn) {
 			l.abandonStalled(waiting[i:])
 			break
 		}
+		f.e.waited += l.server.o.Now().Sub(f.e.waitsSince)
 		l.attempt(f) // which stalls again where it must
 	}
 }

@@ -105,6 +105,7 @@ func (l *loop) afford(e *exchange, bytes int64) bool {
 
 // resume starts a request whose bytes were granted.
 func (l *loop) resume(e *exchange) {
+	e.started = l.server.o.Now()
 	if e.api.class == onWorker {
 		l.work(e)
 		return
@@ -195,7 +196,7 @@ func (f *forgotten) RunOnLoop(*netio.Loop) { (*exchange)(f).forget() }
 // RunOnLoop sends the answer.
 func (j *job) RunOnLoop(*netio.Loop) {
 	s := j.loop.server
-	s.metrics.request(j.e, s.o.Now())
+	s.answered(j.e)
 	if j.reply == nil {
 		if j.reason == "" {
 			j.reason = "request is not answered"

@@ -163,16 +163,16 @@ func (p *parameters) choice(name string, words ...string) string {
 // listMax bounds the rows of a list.
 const listMax = 1000
 
-// list is a part of something long.
-type list[T any] struct {
+// List is a part of something long.
+type List[T any] struct {
 	Total   int `json:"total"`   // of all
 	Matches int `json:"matches"` // of them, after the filter
 	Rows    []T `json:"rows"`    // of these, as many as the limit allows
 }
 
 // listed filters by a part of the name, orders and cuts. compare puts the first of the list first.
-func listed[T any](p *parameters, rows []T, name func(*T) string, compare func(a, b *T) int) list[T] {
-	l := list[T]{Total: len(rows), Rows: []T{}}
+func listed[T any](p *parameters, rows []T, name func(*T) string, compare func(a, b *T) int) List[T] {
+	l := List[T]{Total: len(rows), Rows: []T{}}
 	limit, part := p.number("limit", 100, 1, listMax), p.text("filter")
 	for i := range rows {
 		if strings.Contains(name(&rows[i]), part) {

@@ -209,6 +209,7 @@ func Kafka(s *kafka.Server) prometheus.Collector {
 	c.counter("kafka_fetched_records_total", "Records sent.", &m.FetchedRecords)
 	c.counter("kafka_fetches_blocking_total", "Fetches that had to leave the event loop.", &m.FetchesBlocking)
 	c.counter("kafka_fetches_waited_total", "Fetches that became long polls.", &m.FetchesWaited)
+	c.counter("kafka_slow_requests_total", "Requests that took longer than millrace.log.slow.request.ms, the waits of long polls apart.", &m.SlowRequests)
 	c.counter("kafka_corrupt_reads_total", "Reads that met stored bytes which are damaged or cannot be read.", &m.CorruptReads)
 	c.gauge("kafka_fetch_sessions", "Incremental fetch sessions.", function(func() int64 { return int64(s.SessionCount()) }))
 	requests := c.describe("kafka_request_seconds", "Time from the last byte of a request to its answer.", "api")

@@ -8,7 +8,8 @@ import (
 	"millrace/kafka"
 )
 
-type groupRow struct {
+// GroupRow is a group in /api/groups. Rates are nil where they are not known yet.
+type GroupRow struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
 	State    string   `json:"state"`
@@ -21,16 +22,16 @@ type groupRow struct {
 	committed int64
 }
 
-func (v *view) groupRows() []groupRow {
-	return v.groupBoard.look(func(before []groupRow, since float64) []groupRow {
-		old := make(map[string]*groupRow, len(before))
+func (v *view) groupRows() []GroupRow {
+	return v.groupBoard.look(func(before []GroupRow, since float64) []GroupRow {
+		old := make(map[string]*GroupRow, len(before))
 		for i := range before {
 			old[before[i].ID] = &before[i]
 		}
 		summaries, _ := v.Kafka.GroupSummaries()
-		rows := make([]groupRow, 0, len(summaries))
+		rows := make([]GroupRow, 0, len(summaries))
 		for _, s := range summaries {
-			row := groupRow{ID: s.ID, Type: s.Type, State: s.State, Members: s.Members}
+			row := GroupRow{ID: s.ID, Type: s.Type, State: s.State, Members: s.Members}
 			for _, l := range v.Kafka.GroupLagsOf(s.ID) {
 				row.Offsets++
 				row.Lag += l.Records
@@ -49,7 +50,7 @@ func (v *view) groupRows() []groupRow {
 
 func (v *view) groups(p *parameters) (any, error) {
 	order := p.choice("sort", "id", "lag", "rate")
-	return listed(p, v.groupRows(), func(g *groupRow) string { return g.ID }, func(a, b *groupRow) int {
+	return listed(p, v.groupRows(), func(g *GroupRow) string { return g.ID }, func(a, b *GroupRow) int {
 		switch order {
 		case "lag":
 			return cmp.Compare(b.Lag, a.Lag)
@@ -81,7 +82,7 @@ type groupOffset struct {
 }
 
 type groupDetail struct {
-	groupRow
+	GroupRow
 	MemberList  []groupMember `json:"member_list"`
 	OffsetList  []groupOffset `json:"offset_list"`
 	OffsetsLeft int           `json:"offsets_left"` // not in the list, since there are too many
@@ -92,7 +93,7 @@ func (v *view) group(p *parameters) (any, error) {
 	id, found := p.text("id"), false
 	for _, row := range v.groupRows() {
 		if row.ID == id {
-			out.groupRow, found = row, true
+			out.GroupRow, found = row, true
 		}
 	}
 	if !found {
@@ -121,7 +122,8 @@ func memberOf(m *kafka.GroupMember) groupMember {
 	return row
 }
 
-type clientRow struct {
+// ClientRow is a client id in /api/clients. Rates are nil where they are not known yet.
+type ClientRow struct {
 	ID           string   `json:"id"`
 	Address      string   `json:"address"`
 	Connections  int      `json:"connections"`
@@ -134,14 +136,14 @@ type clientRow struct {
 }
 
 func (v *view) clients(p *parameters) (any, error) {
-	rows := v.clientBoard.look(func(before []clientRow, since float64) []clientRow {
-		old := make(map[string]*clientRow, len(before))
+	rows := v.clientBoard.look(func(before []ClientRow, since float64) []ClientRow {
+		old := make(map[string]*ClientRow, len(before))
 		for i := range before {
 			old[before[i].ID] = &before[i]
 		}
-		var rows []clientRow
+		var rows []ClientRow
 		for _, c := range v.Kafka.Clients() {
-			row := clientRow{ID: c.ID, Address: c.Address, Connections: c.Connections, Requests: c.Requests, Produced: c.ProducedBytes, Fetched: c.FetchedBytes}
+			row := ClientRow{ID: c.ID, Address: c.Address, Connections: c.Connections, Requests: c.Requests, Produced: c.ProducedBytes, Fetched: c.FetchedBytes}
 			if o := old[row.ID]; o != nil {
 				row.RequestRate, row.ProducedRate, row.FetchedRate =
 					rate(row.Requests, o.Requests, since), rate(row.Produced, o.Produced, since), rate(row.Fetched, o.Fetched, since)
@@ -151,7 +153,7 @@ func (v *view) clients(p *parameters) (any, error) {
 		return rows
 	})
 	order := p.choice("sort", "id", "rate", "requests")
-	return listed(p, rows, func(c *clientRow) string { return c.ID }, func(a, b *clientRow) int {
+	return listed(p, rows, func(c *ClientRow) string { return c.ID }, func(a, b *ClientRow) int {
 		switch order {
 		case "rate":
 			return byRate(sum(a.ProducedRate, a.FetchedRate), sum(b.ProducedRate, b.FetchedRate))

@@ -133,23 +133,24 @@ func (h *history) add(p point) {
 }
 
 // after returns the points later than a time in Unix milliseconds, oldest first.
-func (h *history) after(ms int64) []point {
+func (h *history) after(ms int64) [][]float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := []point{}
+	list := [][]float64{}
 	for _, p := range h.points {
 		if int64(p[0]) > ms {
-			list = append(list, p)
+			list = append(list, p[:])
 		}
 	}
 	return list
 }
 
-type historyAnswer struct {
-	Columns []string `json:"columns"`
-	Rows    []point  `json:"rows"`
+// History is what /api/history answers: rows of figures, oldest first, in the order of the columns. -1 is not known.
+type History struct {
+	Columns []string    `json:"columns"`
+	Rows    [][]float64 `json:"rows"`
 }
 
 func (v *view) chartHistory(p *parameters) (any, error) {
-	return historyAnswer{columns[:], v.history.after(p.number("after", 0, 0, 1<<53))}, nil
+	return History{columns[:], v.history.after(p.number("after", 0, 0, 1<<53))}, nil
 }

@@ -254,7 +254,7 @@ function overviewView() {
     chart("Records", perSecond(count), [{ column: "records_in_per_second", name: "in" }, { column: "records_out_per_second", name: "out" }]),
     chart("Produce latency", seconds, [{ column: "produce_p50_seconds", name: "p50" }, { column: "produce_p99_seconds", name: "p99" }]),
     chart("CPUs busy", (n) => n.toFixed(2), [{ column: "cpus" }]),
-    chart("Memory", bytes, [{ column: "memory_bytes", name: "own" }, { column: "mapped_bytes", name: "mapped files" }]),
+    chart("Memory", bytes, [{ column: "memory_bytes", name: "own" }, { column: "mapped_bytes", name: "mapped" }]),
     chart("Requests", perSecond(count), [{ column: "requests_per_second" }]),
   ];
   const disks = table("Disks", [

@@ -48,9 +48,9 @@ type Disk struct {
 type view struct {
 	Source
 	history     history
-	topicBoard  board[topicRow]
-	groupBoard  board[groupRow]
-	clientBoard board[clientRow]
+	topicBoard  board[TopicRow]
+	groupBoard  board[GroupRow]
+	clientBoard board[ClientRow]
 }
 
 // engine adds up a figure of the stores of all directories.
@@ -61,31 +61,34 @@ func (v *view) engine(figure func(*engine.Metrics) int64) (sum int64) {
 	return sum
 }
 
-type gauge struct {
+// Gauge is something that has a limit.
+type Gauge struct {
 	Name  string `json:"name"`
 	Value int64  `json:"value"`
 	Limit int64  `json:"limit"` // 0: none
 	Bytes bool   `json:"bytes"`
 }
 
-type overview struct {
-	ClusterID     string    `json:"cluster_id"`
-	NodeID        int32     `json:"node_id"`
-	Version       string    `json:"version"`
-	Started       time.Time `json:"started"`
-	Now           time.Time `json:"now"`
-	Health        string    `json:"health"` // empty: well
-	Topics        int       `json:"topics"`
-	Partitions    int       `json:"partitions"`
-	Groups        int       `json:"groups"`
-	Connections   int64     `json:"connections"`
-	DamagedShards int64     `json:"damaged_shards"`
-	Brokers       []broker  `json:"brokers"`
-	Disks         []Disk    `json:"disks"`
-	Bounded       []gauge   `json:"bounded"` // what has a limit, and how near it is
+// Overview is what /api/overview answers.
+type Overview struct {
+	ClusterID     string       `json:"cluster_id"`
+	NodeID        int32        `json:"node_id"`
+	Version       string       `json:"version"`
+	Started       time.Time    `json:"started"`
+	Now           time.Time    `json:"now"`
+	Health        string       `json:"health"` // empty: well
+	Topics        int          `json:"topics"`
+	Partitions    int          `json:"partitions"`
+	Groups        int          `json:"groups"`
+	Connections   int64        `json:"connections"`
+	DamagedShards int64        `json:"damaged_shards"`
+	Brokers       []Registered `json:"brokers"`
+	Disks         []Disk       `json:"disks"`
+	Bounded       []Gauge      `json:"bounded"` // what has a limit, and how near it is
 }
 
-type broker struct {
+// Registered is a broker of the cluster.
+type Registered struct {
 	NodeID     int32     `json:"node_id"`
 	Rack       string    `json:"rack"`
 	Endpoints  []string  `json:"endpoints"`
@@ -95,11 +98,11 @@ type broker struct {
 func (v *view) overview(*parameters) (any, error) {
 	image := v.Cluster.Image()
 	groups, _ := v.Kafka.GroupStore().Sizes()
-	out := overview{
+	out := Overview{
 		ClusterID: image.ClusterID, NodeID: v.Config.NodeID, Version: v.Version, Started: v.Started, Now: time.Now(),
 		Topics: image.TopicCount(), Partitions: image.PartitionCount(), Groups: groups,
 		Connections: v.Net.ConnectionsOpen.Load(), DamagedShards: v.engine(func(m *engine.Metrics) int64 { return m.QuarantinedShards.Load() }), Disks: v.Disks(),
-		Bounded: []gauge{
+		Bounded: []Gauge{
 			{"connections", v.Net.ConnectionsOpen.Load(), v.Net.ConnectionsMax.Load(), false},
 			{"bytes of requests in flight", v.Net.InflightBytes.Load(), v.Config.QueuedRequestBytesMax, true},
 			{"fetch sessions", int64(v.Kafka.SessionCount()), int64(v.Config.FetchSessionSlots), false},
@@ -113,7 +116,7 @@ func (v *view) overview(*parameters) (any, error) {
 		out.Health = err.Error()
 	}
 	for _, b := range image.Brokers() {
-		row := broker{NodeID: b.NodeID, Rack: b.Rack, Registered: b.Registered, Endpoints: []string{}}
+		row := Registered{NodeID: b.NodeID, Rack: b.Rack, Registered: b.Registered, Endpoints: []string{}}
 		for _, e := range b.Endpoints {
 			row.Endpoints = append(row.Endpoints, e.Listener+"://"+net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
 		}
@@ -122,7 +125,8 @@ func (v *view) overview(*parameters) (any, error) {
 	return out, nil
 }
 
-type topicRow struct {
+// TopicRow is a topic in /api/topics. Rates are nil where they are not known yet.
+type TopicRow struct {
 	Name       string   `json:"name"`
 	ID         string   `json:"id"`
 	Partitions int      `json:"partitions"`
@@ -134,15 +138,15 @@ type topicRow struct {
 	ends int64
 }
 
-func (v *view) topicRows() []topicRow {
-	return v.topicBoard.look(func(before []topicRow, since float64) []topicRow {
-		old := make(map[string]*topicRow, len(before))
+func (v *view) topicRows() []TopicRow {
+	return v.topicBoard.look(func(before []TopicRow, since float64) []TopicRow {
+		old := make(map[string]*TopicRow, len(before))
 		for i := range before {
 			old[before[i].ID] = &before[i]
 		}
-		var rows []topicRow
+		var rows []TopicRow
 		v.Cluster.Image().Topics(func(t *cluster.Topic) bool {
-			row := topicRow{Name: t.Name, ID: base64.RawURLEncoding.EncodeToString(t.ID[:]), Partitions: len(t.Partitions)}
+			row := TopicRow{Name: t.Name, ID: base64.RawURLEncoding.EncodeToString(t.ID[:]), Partitions: len(t.Partitions)}
 			for p := range t.Partitions {
 				if sh := v.Shards.Shard(model.ShardID{Topic: t.ID, Partition: int32(p)}); sh != nil {
 					state := sh.State()
@@ -163,7 +167,7 @@ func (v *view) topicRows() []topicRow {
 
 func (v *view) topics(p *parameters) (any, error) {
 	order := p.choice("sort", "name", "rate", "size", "records")
-	return listed(p, v.topicRows(), func(t *topicRow) string { return t.Name }, func(a, b *topicRow) int {
+	return listed(p, v.topicRows(), func(t *TopicRow) string { return t.Name }, func(a, b *TopicRow) int {
 		switch order {
 		case "rate":
 			return byRate(a.InRate, b.InRate)
@@ -191,7 +195,7 @@ type partitionRow struct {
 }
 
 type topicDetail struct {
-	topicRow
+	TopicRow
 	Created time.Time      `json:"created"`
 	Configs [][2]string    `json:"configs"` // set on the topic itself
 	Rows    []partitionRow `json:"rows"`
@@ -210,10 +214,10 @@ func (v *view) topic(p *parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := topicDetail{topicRow: topicRow{Name: t.Name, Partitions: len(t.Partitions)}, Created: t.Created, Configs: [][2]string{}, Rows: []partitionRow{}}
+	out := topicDetail{TopicRow: TopicRow{Name: t.Name, Partitions: len(t.Partitions)}, Created: t.Created, Configs: [][2]string{}, Rows: []partitionRow{}}
 	for _, row := range v.topicRows() {
 		if row.Name == t.Name {
-			out.topicRow = row
+			out.TopicRow = row
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Configs)) {

@@ -64,6 +64,7 @@ func startChromium(t *testing.T) *chromium {
 	for _, domain := range []string{"Page", "Runtime", "Log"} {
 		c.call(domain+".enable", nil)
 	}
+	c.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}) // a page that nobody sees does not refresh itself
 	return c
 }
 

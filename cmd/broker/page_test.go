@@ -57,6 +57,8 @@ func TestPageWithKeys(t *testing.T) {
 	tabTo("Topics", "e => e.textContent === 'Topics'")
 	enter()
 	browser.await("the topics", "document.getElementById('main').innerText.includes('orders')")
+	brokertest.Dial(t, b.Addr).MustProduce(topic, 2, batchOf("one more"))
+	browser.await("the page to see a record more by itself", "document.getElementById('main').innerText.includes('\\t62\\t')")
 	tabTo("the topic", "e => e.textContent === 'orders'")
 	enter()
 	browser.await("the topic", "document.getElementById('main').innerText.includes('retention.ms')")

@@ -84,14 +84,14 @@ func (a *App) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("name a command: serve, topic, shard, group, config, produce, consume, inspect, bench, tune, doctor or version")
+			return usagef("name a command: serve, topic, shard, group, config, produce, consume, top, inspect, bench, tune, doctor or version")
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.serveCommand(), a.topicCommand(), a.shardCommand(), a.groupCommand(), a.configCommand(), a.produceCommand(), a.consumeCommand(),
-		a.inspectCommand(), a.benchCommand(), a.tuneCommand(), a.doctorCommand(), a.versionCommand(), a.docsCommand())
+		a.topCommand(), a.inspectCommand(), a.benchCommand(), a.tuneCommand(), a.doctorCommand(), a.versionCommand(), a.docsCommand())
 	markStarts(root)
 	return root
 }

@@ -33,7 +33,7 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	f(2, "name a command")
-	f(2, `there is no command "topc"; did you mean "topic"?`, "topc")
+	f(2, `there is no command "toppic"; did you mean "topic"?`, "toppic")
 	f(2, "unknown flag: --frm\nTry: millrace consume --help", "consume", "x", "--frm")
 	f(2, "name a topic: millrace consume TOPIC", "consume")
 	f(2, `takes one topic, not "b"`, "consume", "a", "b")

@@ -66,6 +66,7 @@ type Broker struct {
 	SlowReader             time.Duration
 	MetaFsync              bool
 	LogLevel               slog.Level
+	SlowRequest            time.Duration // millrace.log.slow.request.ms; 0: none is logged
 	LogFormat              string // auto, text, json
 
 	// Topic holds the defaults of topics that these settings make.

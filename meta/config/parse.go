@@ -129,6 +129,7 @@ func (p *brokerParser) broker() *Broker {
 		MetaFsync:              p.value("millrace.meta.fsync").Bool,
 		LogLevel:               logLevel(p.value("millrace.log.level").Text),
 		LogFormat:              p.value("millrace.log.format").Text,
+		SlowRequest:            milliseconds(number("millrace.log.slow.request.ms")),
 	}
 	if !p.value("log.cleaner.enable").Bool {
 		b.CleanInterval = math.MaxInt64

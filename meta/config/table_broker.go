@@ -159,6 +159,8 @@ func brokerOwn() []*Definition {
 		{Name: "millrace.meta.fsync", Type: Bool, Default: "true",
 			Doc: "Whether changes of topics and settings are synced to disk before they are answered. Without it a power cut may take the newest of them; a killed process takes none."},
 		checked(&Definition{Name: "millrace.log.level", Type: String, Default: "info", Doc: "What is logged at least."}, level, levelValid),
+		limited("millrace.log.slow.request.ms", Long, "1000", 0, math.MaxInt32,
+			"From how long on a request is logged with the time of its phases, at most one a second; what a fetch waits for records does not count. 0 logs none."),
 		checked(&Definition{Name: "millrace.log.format", Type: String, Default: "auto",
 			Doc: "The form of the log: 'auto' is text on a terminal and JSON otherwise."}, format, formatValid),
 	}
