@@ -32,7 +32,8 @@ type loop struct {
 	encoder       fetchEncoder
 	topics        map[model.TopicID]*topicView
 	lastImage     *cluster.Image
-	brokerConfigs uint64 // sum of the versions of the dynamic broker configs in lastImage
+	readings      uint64 // of the settings, when lastImage was noted
+	brokerConfigs uint64 // rises with each change of the dynamic broker configs in lastImage and each reading of the settings
 	polls         *purgatory.Set[*engine.Shard]
 	stalled       []*conn     // with fetches that wait for their peers
 	pollSlots     int         // of all of them

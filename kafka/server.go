@@ -11,6 +11,7 @@ import (
 	"millrace/engine/model"
 	"millrace/kafka/fetchsession"
 	"millrace/meta/cluster"
+	"millrace/meta/config"
 	"millrace/netio"
 )
 
@@ -33,7 +34,9 @@ type Server struct {
 	clients  clientTable
 
 	resolved    atomic.Pointer[resolvedSettings]
-	encoders    sync.Pool // of *fetchEncoder, for workers
+	static      atomic.Pointer[config.Broker] // as it was read last; what is not dynamic stays as in o.Config
+	readings    atomic.Uint64                 // of static, after the first
+	encoders    sync.Pool                     // of *fetchEncoder, for workers
 	wide        wideReplies
 	compressing chan struct{} // one place for each worker that may compress now
 
@@ -51,6 +54,7 @@ func New(o Options) (*Server, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{o: o, started: time.Now(), ctx: ctx, cancel: cancel,
 		sessions: fetchsession.NewCache(o.Config.FetchSessionSlots)}
+	s.static.Store(o.Config)
 	s.workers.max = o.Workers
 	s.wide.free.L = &s.wide.mu
 	s.compressing = make(chan struct{}, compressorsMax())

@@ -6,20 +6,27 @@ import (
 	"millrace/meta/config"
 )
 
-// resolvedSettings keeps the resolver of one version of the dynamic broker configs.
+// resolvedSettings keeps the resolver of one version of the dynamic broker configs and one reading of the settings.
 type resolvedSettings struct {
 	version  uint64
+	static   *config.Broker
 	resolver *config.Resolver
+}
+
+// Reread takes over settings of which dynamic ones were read again. It may be called at any time.
+func (s *Server) Reread(settings *config.Broker) {
+	s.static.Store(settings)
+	s.readings.Add(1)
 }
 
 // resolver looks settings up under the dynamic configs of an image. It is safe for concurrent use; making it
 // anew costs some microseconds, which happens once for each change.
 func (s *Server) resolver(image *cluster.Image) *config.Resolver {
-	version := image.BrokerConfigVersion()
-	if r := s.resolved.Load(); r != nil && r.version == version {
+	version, static := image.BrokerConfigVersion(), s.static.Load()
+	if r := s.resolved.Load(); r != nil && r.version == version && r.static == static {
 		return r.resolver
 	}
-	r := &resolvedSettings{version, config.NewResolver(s.o.Config,
+	r := &resolvedSettings{version, static, config.NewResolver(static,
 		image.BrokerConfigs(cluster.AllBrokers).Configs, image.BrokerConfigs(s.o.NodeID).Configs)}
 	s.resolved.Store(r)
 	return r.resolver

@@ -10,7 +10,7 @@ import (
 // one loop.
 type topicView struct {
 	topic         *cluster.Topic
-	brokerConfigs uint64 // version of the dynamic broker configs that config was resolved with
+	brokerConfigs uint64 // the loop's when config was resolved
 	config        *config.Topic
 	shards        []*engine.Shard // by partition; nil until first asked for
 }
@@ -33,12 +33,12 @@ func (l *loop) view(image *cluster.Image, topic *cluster.Topic) *topicView {
 	return v
 }
 
-// image returns the cluster's state and notes which dynamic broker configs it has.
+// image returns the cluster's state and notes which dynamic broker configs and settings there are.
 func (l *loop) image() *cluster.Image {
-	image := l.server.image()
-	if image != l.lastImage {
-		l.lastImage = image
-		l.brokerConfigs = image.BrokerConfigs(cluster.AllBrokers).Version + image.BrokerConfigs(l.server.o.NodeID).Version
+	image, readings := l.server.image(), l.server.readings.Load()
+	if image != l.lastImage || readings != l.readings {
+		l.lastImage, l.readings = image, readings
+		l.brokerConfigs = image.BrokerConfigs(cluster.AllBrokers).Version + image.BrokerConfigs(l.server.o.NodeID).Version + readings
 	}
 	return image
 }

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"millrace/cmd/admin"
+	"millrace/cmd/logs"
 	"millrace/engine"
 	"millrace/kafka"
 	"millrace/kafka/group"
@@ -115,7 +117,7 @@ func (b *Broker) stage(what string) { b.why.Store(&what) }
 func (b *Broker) openStores(ctx context.Context) error {
 	metaOptions := meta.Options{
 		Dir: filepath.Join(b.config.DataDir, metaName), NodeID: b.config.NodeID, Sync: b.config.MetaFsync,
-		Machines: map[uint8]meta.Machine{clusterMachine: b.machine, groupMachine: b.groups}, Logger: b.log,
+		Machines: map[uint8]meta.Machine{clusterMachine: b.machine, groupMachine: b.groups}, Logger: logs.For(b.log, "meta"),
 	}
 	engineOptions := b.engineOptions()
 	if b.simulate != nil {
@@ -148,7 +150,7 @@ func (b *Broker) openStores(ctx context.Context) error {
 // engineOptions are those of each directory. What bounds the whole broker is divided among them.
 func (b *Broker) engineOptions() engine.Options {
 	o := engine.Options{
-		Pool: b.pool, Logger: b.log,
+		Pool: b.pool, Logger: logs.For(b.log, "engine"),
 		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
 		CleanInterval: b.config.CleanInterval, CleanMemoryBytes: b.config.CleanMemoryBytes, CleanBytesPerSecond: b.config.CleanBytesPerSecond,
 	}
@@ -214,7 +216,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 		FrameBytesMax: b.config.RequestBytesMax, InflightBytesMax: b.config.QueuedRequestBytesMax,
 		OutboundBytesMax: b.config.OutboundBytesMax, ConnectionsMax: b.config.ConnectionsMax,
 		ConnectionsMaxPerAddress: cmp.Or(b.config.ConnectionsMaxPerAddress, -1), ConnectionsMaxOverrides: b.config.ConnectionsMaxOverrides,
-		IdleTimeout: orNever(b.config.ConnectionsMaxIdle), SlowTimeout: b.config.SlowReader, Pool: b.pool, Logger: b.log,
+		IdleTimeout: orNever(b.config.ConnectionsMaxIdle), SlowTimeout: b.config.SlowReader, Pool: b.pool, Logger: logs.For(b.log, "netio"),
 	}
 	network.EnsureDefaults()
 	var err error
@@ -222,7 +224,7 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 		NodeID: b.config.NodeID, Rack: b.config.Rack, Advertised: kafkaEndpoints(endpoints), Shards: &b.store, Cluster: b.machine,
 		Proposer: b.meta, ClusterCode: clusterMachine, Groups: b.groups, GroupCode: groupMachine,
 		ProducerIDs: cluster.NewProducerIDs(cluster.NewClient(b.meta, clusterMachine, b.machine)),
-		Config:      b.config, Pool: b.pool, Logger: b.log, Loops: network.Loops,
+		Config:      b.config, Pool: b.pool, Logger: logs.For(b.log, "kafka"), Loops: network.Loops,
 	})
 	if err != nil {
 		return err
@@ -253,8 +255,24 @@ func (b *Broker) openAdmin() error {
 		return nil
 	}
 	var err error
-	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Token: b.config.AdminToken, Healthy: b.Healthy, Ready: b.Ready, Impaired: b.Impaired, Logger: b.log})
+	b.admin, err = admin.Start(admin.Options{Listen: b.config.AdminListen, Token: b.config.AdminToken, Healthy: b.Healthy, Ready: b.Ready, Impaired: b.Impaired, Logger: logs.For(b.log, "admin")})
 	return err
+}
+
+// Reread takes over the dynamic settings of again, which were read from where the broker's own came from, and logs what
+// cannot change before the next start. Configs of the cluster count before either.
+func (b *Broker) Reread(again *config.Broker) error {
+	now, waiting, err := b.config.Reread(again)
+	if err != nil {
+		return err
+	}
+	b.machine.Between(func(image *cluster.Image) { b.shards.reread(now, image) })
+	b.kafka.Reread(now)
+	b.log.Info("settings read again")
+	if len(waiting) > 0 {
+		b.log.Warn("settings that changed wait for the next start", "settings", strings.Join(waiting, ","))
+	}
+	return nil
 }
 
 // Ready returns why clients are not served now, nil while they are.

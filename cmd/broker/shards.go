@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"millrace/cmd/logs"
 	"millrace/engine"
 	"millrace/engine/model"
 	"millrace/meta/cluster"
@@ -22,7 +23,7 @@ type shardKeeper struct {
 	store    *directories
 	log      *slog.Logger
 
-	// Of the goroutine that applies changes:
+	// Of the goroutine that applies changes, and of who reads settings again between two of them:
 	resolver *config.Resolver
 	started  bool // the change that tells of everything from before the start was carried out
 
@@ -45,18 +46,34 @@ func newShardKeeper(settings *config.Broker, store *directories, log *slog.Logge
 // before their proposer is answered: a topic that was created can be written to at once.
 func (k *shardKeeper) onChange(d cluster.Delta) {
 	if k.resolver == nil || d.BrokerConfigs {
-		k.resolver = config.NewResolver(k.settings, brokerConfigs(d.Image, cluster.AllBrokers), brokerConfigs(d.Image, k.nodeID))
+		k.resolve(d.Image)
 	}
 	for _, change := range d.Topics {
 		k.follow(change)
 	}
 	if d.BrokerConfigs {
-		d.Image.Topics(func(t *cluster.Topic) bool {
-			k.follow(cluster.TopicChange{Old: t, New: t})
-			return true
-		})
+		k.followAll(d.Image)
 	}
 	k.started = true
+}
+
+// reread takes over settings that were read again. It is called between two changes.
+func (k *shardKeeper) reread(settings *config.Broker, image *cluster.Image) {
+	k.settings = settings
+	k.resolve(image)
+	k.followAll(image)
+}
+
+func (k *shardKeeper) resolve(image *cluster.Image) {
+	k.resolver = config.NewResolver(k.settings, brokerConfigs(image, cluster.AllBrokers), brokerConfigs(image, k.nodeID))
+	logs.Set(k.log, k.resolver.LogLevels())
+}
+
+func (k *shardKeeper) followAll(image *cluster.Image) {
+	image.Topics(func(t *cluster.Topic) bool {
+		k.follow(cluster.TopicChange{Old: t, New: t})
+		return true
+	})
 }
 
 func brokerConfigs(image *cluster.Image, scope int32) map[string]string {

@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
 	"millrace/cmd/broker"
+	"millrace/cmd/logs"
 	"millrace/cmd/settings"
 	"millrace/meta/config"
 )
@@ -31,7 +34,8 @@ func (a *App) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run a broker",
 		Long: `Run a broker until SIGTERM or SIGINT: then clients are answered and everything is synced; another signal a
-second or more after the first ends the process at once.
+second or more after the first ends the process at once. SIGHUP reads the settings again: the dynamic ones take effect,
+and which others changed is logged.
 
 Settings carry Kafka's names; those of millrace alone begin with millrace. They come from the command line
 (--set and the short forms), the environment (MILLRACE_LOG_RETENTION_MS is log.retention.ms) and a properties
@@ -55,7 +59,7 @@ as log.retention.ms of retention.ms, stand in the same places; topic create --co
 			if asJSON {
 				return usagef("--json belongs to --print-config")
 			}
-			return a.serve(cmd.Context(), loaded, started)
+			return a.serve(cmd.Context(), loaded, started, func() (*config.Broker, error) { return settings.Load(flags, a.Environ) })
 		},
 	}
 	f := cmd.Flags()
@@ -80,11 +84,12 @@ func listed(err error) string {
 }
 
 func (a *App) logger(loaded *config.Broker) *slog.Logger {
-	options := &slog.HandlerOptions{Level: loaded.LogLevel}
+	all := &slog.HandlerOptions{Level: slog.LevelDebug}
+	var form slog.Handler = slog.NewJSONHandler(a.Err, all)
 	if loaded.LogFormat == "text" || loaded.LogFormat != "json" && a.Terminal {
-		return slog.New(slog.NewTextHandler(a.Err, options))
+		form = slog.NewTextHandler(a.Err, all)
 	}
-	return slog.New(slog.NewJSONHandler(a.Err, options))
+	return logs.New(form, loaded.LogLevels, "broker")
 }
 
 // garbagePercent is how much garbage may gather beside what is in use. What runs all the time leaves none, so that
@@ -99,10 +104,13 @@ func tellManager(log *slog.Logger, state string) {
 	}
 }
 
-func (a *App) serve(parent context.Context, loaded *config.Broker, started time.Time) error {
+func (a *App) serve(parent context.Context, loaded *config.Broker, started time.Time, again func() (*config.Broker, error)) error {
 	log := a.logger(loaded)
 	ctx, stop := interruptible(parent)
 	defer stop()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // from now on: during a start it waits
+	defer signal.Stop(hangups)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
@@ -118,7 +126,19 @@ func (a *App) serve(parent context.Context, loaded *config.Broker, started time.
 	log.Info("broker ready", "listeners", strings.Join(b.Addresses(), ","), "admin", b.AdminAddress(),
 		"cluster_id", b.ClusterID(), "took_ms", time.Since(started).Milliseconds())
 	tellManager(log, daemon.SdNotifyReady)
-	<-ctx.Done()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-hangups:
+			read, err := again()
+			if err == nil {
+				err = b.Reread(read)
+			}
+			if err != nil {
+				log.Error("settings stay as they were", "err", err)
+			}
+		}
+	}
 	tellManager(log, daemon.SdNotifyStopping)
 	log.Info("broker stopping")
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)

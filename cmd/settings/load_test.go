@@ -11,7 +11,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.DataDir != "/d" || b.NodeID != 7 || b.NumPartitions != 3 || b.IOBackend != "posix" || b.LogLevel.String() != "DEBUG" ||
+	if b.DataDir != "/d" || b.NodeID != 7 || b.NumPartitions != 3 || b.IOBackend != "posix" || b.LogLevels.Of("").String() != "DEBUG" ||
 		b.Topic.RetentionAge.Milliseconds() != 60000 || len(b.Listeners) != 1 || b.Listeners[0].Port != 1234 {
 		t.Errorf("%+v", b)
 	}

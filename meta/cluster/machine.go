@@ -58,6 +58,14 @@ func (m *Machine) OnChange(f func(Delta)) {
 	m.listeners = append(m.listeners, f)
 }
 
+// Between calls f with the newest image between two changes: listeners are done with all before. f must not block for
+// long and must not call OnChange.
+func (m *Machine) Between(f func(*Image)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(m.Image())
+}
+
 func (m *Machine) publish(d Delta) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"log/slog"
+	"maps"
 	"time"
 )
 
@@ -65,9 +65,9 @@ type Broker struct {
 	OutboundBytesMax       int64  // millrace.net.outbound.bytes.max
 	SlowReader             time.Duration
 	MetaFsync              bool
-	LogLevel               slog.Level
+	LogLevels              LogLevels
 	SlowRequest            time.Duration // millrace.log.slow.request.ms; 0: none is logged
-	LogFormat              string // auto, text, json
+	LogFormat              string        // auto, text, json
 
 	// Topic holds the defaults of topics that these settings make.
 	Topic *Topic
@@ -80,6 +80,25 @@ type Broker struct {
 type Setting struct {
 	Value  string
 	Origin string
+}
+
+// Reread returns these settings with the dynamic ones as they are in again, and the names, in order, of the others that
+// are not the same there: those wait for the next start.
+func (b *Broker) Reread(again *Broker) (now *Broker, waiting []string, err error) {
+	merged := maps.Clone(b.settings)
+	for _, d := range BrokerDefinitions() {
+		setting, ok := again.settings[d.Name]
+		switch {
+		case !d.Dynamic && merged[d.Name].Value != setting.Value:
+			waiting = append(waiting, d.Name)
+		case d.Dynamic && ok:
+			merged[d.Name] = setting
+		case d.Dynamic:
+			delete(merged, d.Name)
+		}
+	}
+	now, err = ParseBroker(merged)
+	return now, waiting, err
 }
 
 // Settings are the static settings of a broker, merged by the caller.

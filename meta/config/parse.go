@@ -2,12 +2,10 @@ package config
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"path"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -127,7 +125,7 @@ func (p *brokerParser) broker() *Broker {
 		OutboundBytesMax:       number("millrace.net.outbound.bytes.max"),
 		SlowReader:             milliseconds(number("millrace.net.slow.reader.ms")),
 		MetaFsync:              p.value("millrace.meta.fsync").Bool,
-		LogLevel:               logLevel(p.value("millrace.log.level").Text),
+		LogLevels:              logLevels(p.value("millrace.log.level").Text),
 		LogFormat:              p.value("millrace.log.format").Text,
 		SlowRequest:            milliseconds(number("millrace.log.slow.request.ms")),
 	}
@@ -218,16 +216,4 @@ func milliseconds(n int64) time.Duration {
 		return math.MaxInt64
 	}
 	return time.Duration(n) * time.Millisecond
-}
-
-func logLevel(text string) slog.Level {
-	switch strings.ToLower(text) {
-	case "debug":
-		return slog.LevelDebug
-	case "warn":
-		return slog.LevelWarn
-	case "error":
-		return slog.LevelError
-	}
-	return slog.LevelInfo
 }

@@ -124,7 +124,6 @@ func brokerGroups() []*Definition {
 
 func brokerOwn() []*Definition {
 	backend, backendValid := oneOf("auto", "ring", "posix")
-	level, levelValid := oneOf("debug", "info", "warn", "error")
 	format, formatValid := oneOf("auto", "text", "json")
 	admin := func(v Parsed) error {
 		if v.Text == "" {
@@ -158,7 +157,8 @@ func brokerOwn() []*Definition {
 			"How long a client may take nothing of what is waiting for it before it is cut off."),
 		{Name: "millrace.meta.fsync", Type: Bool, Default: "true",
 			Doc: "Whether changes of topics and settings are synced to disk before they are answered. Without it a power cut may take the newest of them; a killed process takes none."},
-		checked(&Definition{Name: "millrace.log.level", Type: String, Default: "info", Doc: "What is logged at least."}, level, levelValid),
+		checked(&Definition{Name: "millrace.log.level", Type: String, Default: "info", Dynamic: true,
+			Doc: "What is logged at least, and after it what single components log, as in warn,engine=debug."}, logLevel, logLevelValid),
 		limited("millrace.log.slow.request.ms", Long, "1000", 0, math.MaxInt32,
 			"From how long on a request is logged with the time of its phases, at most one a second; what a fetch waits for records does not count. 0 logs none."),
 		checked(&Definition{Name: "millrace.log.format", Type: String, Default: "auto",
