@@ -126,7 +126,8 @@ func (s *soak) putKeys() {
 }
 
 // trimmedAll tells that retention has taken some of each partition.
-func (s *soak) trimmedAll(c *brokertest.Conn) bool {
+func (s *soak) trimmedAll(t *testing.T) bool {
+	c := brokertest.Dial(t, s.b.Addr) // a connection from the beginning would have been idle for too long
 	return !slices.ContainsFunc(s.writers, func(n *numbered) bool { return c.LogStart(s.trimmed, n.partition) == 0 })
 }
 
@@ -179,12 +180,11 @@ func TestSoak(t *testing.T) {
 	defer stop()
 	b := brokertest.Start(t, consumerSettings("log.retention.check.interval.ms", "500", "log.cleaner.backoff.ms", "100",
 		"log.segment.delete.delay.ms", "500", "auto.create.topics.enable", "false"))
-	probe := brokertest.Dial(t, b.Addr)
-	probe.Alive()
+	brokertest.Dial(t, b.Addr).Alive()
 	fresh := usageOf(t, b)
 	s := startSoak(t, ctx, b)
 	var quarters [4]usage
-	for began := time.Now(); !t.Failed() && (time.Since(began) < lasts || !s.trimmedAll(probe)); {
+	for began := time.Now(); !t.Failed() && (time.Since(began) < lasts || !s.trimmedAll(t)); {
 		s.putKeys()
 		quarters[min(int(4*time.Since(began)/lasts), 3)].raise(usageOf(t, b))
 	}

@@ -27,7 +27,7 @@ func TestTop(t *testing.T) {
 	}))
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
-	code, out, errOut := run(t, "", "top", "--admin", address)
+	code, _, errOut := run(t, "", "top", "--admin", address)
 	if code != exitFailed || !strings.Contains(errOut, "MILLRACE_ADMIN_TOKEN") {
 		t.Errorf("without a token: %d %s", code, errOut)
 	}
@@ -36,7 +36,7 @@ func TestTop(t *testing.T) {
 		a := &App{Args: append([]string{"top", "--admin", address, "--interval", "1s"}, args...), Out: &o, Err: &e, Environ: []string{"MILLRACE_ADMIN_TOKEN=a token of some length"}, Context: t.Context()}
 		return a.Run(), o.String(), e.String()
 	}
-	code, out, errOut = with()
+	code, out, errOut := with()
 	for _, want := range []string{"node 7", `NOT WELL: disk \x1b[2J`, "0.50 CPUs", "p99 -,", "orders  3           40       2.0 kB  12            -", `\x1b[31mred\n`, "1.5 kB", `g\u202e`, "9    -3"} {
 		if code != exitDone || !strings.Contains(out, want) {
 			t.Errorf("code %d %s, no %q in\n%s", code, errOut, want, out)
