@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -37,7 +38,7 @@ func replace(t *testing.T, fs vfs.FS, path string, b []byte) {
 	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err == nil {
-		_, err = f.Write(b)
+		_, err = f.Write(bytes.Clone(b)) // which may be written over: built with invariants the file system does so
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
