@@ -98,15 +98,28 @@ func openStore(o *Options, metrics *Metrics, failed func(error)) (*store, error)
 	return s, nil
 }
 
-// makeDir makes the directory and syncs its parent, so that it is there after a power cut.
+// makeDir makes the directory with those above it, and syncs the parent of each that was missing, so that it is there
+// after a power cut.
 func makeDir(fs vfs.FS, dir string) error {
-	if _, err := fs.Stat(dir); err == nil {
+	var parents []string
+	for at := dir; fs.PathDir(at) != at; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil {
+			break
+		}
+		parents = append(parents, fs.PathDir(at))
+	}
+	if len(parents) == 0 {
 		return nil
 	}
 	if err := fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	return syncDir(fs, fs.PathDir(dir))
+	for _, parent := range parents {
+		if err := syncDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // markFormat marks a new directory as one of Pebble's newest format. Pebble alone begins at its oldest

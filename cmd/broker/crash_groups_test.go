@@ -55,7 +55,7 @@ func (s *offsetSet) without(other *offsetSet) (first, n int64) {
 
 // member reads until over, and commits after each poll.
 func (g *readers) member(t *testing.T, ctx context.Context, b *brokertest.Broker, topic brokertest.Topic) {
-	c, err := kgo.NewClient(append(g.protocol, kgo.SeedBrokers(b.Addr), kgo.ConsumerGroup(g.name), kgo.ConsumeTopics(topic.Name),
+	c, err := kgo.NewClient(append(g.protocol, kgo.SeedBrokers(b.Addr), kgo.AlwaysRetryEOF(), kgo.ConsumerGroup(g.name), kgo.ConsumeTopics(topic.Name),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(), kgo.HeartbeatInterval(300*time.Millisecond),
 		kgo.SessionTimeout(6*time.Second), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }))...)
 	if err != nil {
@@ -108,7 +108,7 @@ func (g *readers) acknowledged() []int64 {
 // checkCommitted demands that what was acknowledged is committed.
 func checkCommitted(t *testing.T, ctx context.Context, b *brokertest.Broker, topic brokertest.Topic, groups []*readers, due [][]int64) {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addr))
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.AlwaysRetryEOF())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (n *numbered) numberIn(value []byte) (number int64, err error) {
 
 // produce sends some 500 records a second until over.
 func (n *numbered) produce(t *testing.T, ctx context.Context, addr, topic string, over *atomic.Bool) {
-	opts := []kgo.Opt{kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(500),
+	opts := []kgo.Opt{kgo.SeedBrokers(addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.MaxBufferedRecords(500), kgo.AlwaysRetryEOF(),
 		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond })}
 	if !n.idempotent {
 		opts = append(opts, kgo.DisableIdempotentWrite())
@@ -133,7 +133,7 @@ type comings struct {
 }
 
 func (k *comings) run(t *testing.T, ctx context.Context, addr string) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
+	c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF(), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
 	if err != nil {
 		t.Error(err)
 		return
@@ -178,7 +178,7 @@ func (k *comings) due() (made, gone []string) {
 
 func (k *comings) check(t *testing.T, ctx context.Context, addr string, made, gone []string) {
 	t.Helper()
-	c, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	c, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.AlwaysRetryEOF())
 	if err != nil {
 		t.Fatal(err)
 	}

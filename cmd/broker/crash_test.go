@@ -82,7 +82,7 @@ func newCrashMachine(t *testing.T, ctx context.Context, b *brokertest.Broker) *c
 
 // commit commits rising offsets of one partition, one after the other.
 func (m *crashMachine) commit() {
-	c, err := kgo.NewClient(kgo.SeedBrokers(m.b.Addr), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
+	c, err := kgo.NewClient(kgo.SeedBrokers(m.b.Addr), kgo.AlwaysRetryEOF(), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }))
 	if err != nil {
 		m.t.Error(err)
 		return

@@ -47,7 +47,7 @@ func (d *directories) find(settings *config.Broker, log *slog.Logger) error {
 // open makes, probes and locks the directory.
 func (at *directory) open(settings *config.Broker, further bool, log *slog.Logger) error {
 	dir := at.path
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := makeDir(dir); err != nil {
 		return fmt.Errorf("data directory: %w; set log.dirs (--data-dir) to one that can be written", err)
 	}
 	fs, err := diskio.Open(dir, diskio.Options{Backend: settings.IOBackend, Logger: log})
@@ -63,6 +63,31 @@ func (at *directory) open(settings *config.Broker, further bool, log *slog.Logge
 		return fmt.Errorf("data directory %s is in use by another broker; stop that one, or start this one with another --data-dir: %w", dir, err)
 	case err != nil:
 		return unwritable(dir, fmt.Errorf("data directory: lock: %w", err))
+	}
+	return nil
+}
+
+// makeDir makes a directory with those above it, and syncs the parent of each that was missing: what is acknowledged in
+// it later must not go with its name.
+func makeDir(dir string) error {
+	var parents []string
+	for at := filepath.Clean(dir); filepath.Dir(at) != at; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		}
+		parents = append(parents, filepath.Dir(at))
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		d, err := os.Open(parent)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

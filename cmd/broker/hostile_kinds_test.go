@@ -177,11 +177,11 @@ func trickle(frame []byte) func(*hostileWorker) {
 
 // neverRead opens one connection, asks it for more than any buffer holds, and leaves it so.
 func neverRead(topic brokertest.Topic, fetches int, bytesMax int32) func(*hostileWorker) {
-	req := brokertest.FetchRequest(12, 1000, topic, brokertest.FetchFrom{BytesMax: bytesMax})
+	frame := brokertest.FrameOf(brokertest.FetchRequest(12, 1000, topic, brokertest.FetchFrom{BytesMax: bytesMax}), 12, 1, nil)
 	return func(w *hostileWorker) {
 		if nc, first := w.hold(1); first && nc != nil {
-			for i := range fetches {
-				nc.Write(brokertest.FrameOf(req, 12, int32(i), nil))
+			for range fetches {
+				nc.Write(frame)
 			}
 		}
 	}
