@@ -40,10 +40,14 @@ func Running(address string, pid int) *Spec {
 	return &Spec{Name: address, Version: "unknown", Configuration: "of a broker that was running already", Command: "(not started here)", fixed: &fixed{address, pid}}
 }
 
-// Millrace returns the spec of a millrace broker: binary is run with serve and the settings, KEY=VALUE each.
+// Millrace returns the spec of a millrace broker: binary is run with serve and the settings, KEY=VALUE each. Without
+// log.dirs among them its data is below the directory that it is started with.
 func Millrace(name, binary, version string, settings []string) *Spec {
 	arguments := func(dir, port string) []string {
-		argv := []string{binary, "serve", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:" + port, "--set", "millrace.admin.listen=127.0.0.1:0", "--set", "millrace.log.format=text"}
+		argv := []string{binary, "serve", "--listen", "127.0.0.1:" + port, "--set", "millrace.admin.listen=127.0.0.1:0", "--set", "millrace.log.format=text"}
+		if !slices.ContainsFunc(settings, func(s string) bool { return strings.HasPrefix(s, "log.dirs=") }) {
+			argv = append(argv, "--data-dir", filepath.Join(dir, "data"))
+		}
 		for _, s := range settings {
 			argv = append(argv, "--set", s)
 		}

@@ -124,7 +124,7 @@ func (h *host) search(t *testing.T, rounds int) (*Report, error) {
 		h.noise = []float64{1, 1.01, 0.99, 1.005, 0.995, 1.002}
 	}
 	tunables := []Tunable{{Setting: "a", Default: "0", Values: []string{"1", "2"}}, {Setting: "b", Default: "0", Values: []string{"1"}}}
-	s := &search{options: Options{DataDir: t.TempDir(), Goal: Throughput, Rounds: rounds, Duration: time.Second, Tunables: tunables}, measure: h.measure, say: func(string, ...any) {}}
+	s := &search{options: Options{DataDirs: []string{t.TempDir()}, Goal: Throughput, Rounds: rounds, Duration: time.Second, Tunables: tunables}, measure: h.measure, say: func(string, ...any) {}}
 	return s.run(t.Context())
 }
 

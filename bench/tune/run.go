@@ -31,7 +31,7 @@ const (
 
 // Options say what to tune and how.
 type Options struct {
-	DataDir  string // on the file system that is meant; it exists
+	DataDirs []string // one on each file system that is meant, at least one; they exist
 	Goal     Goal
 	Rounds   int           // of each candidate beside the defaults, 1 to RoundsMax; compare.RoundsMin for a verdict
 	Duration time.Duration // that each workload is measured in each round
@@ -74,39 +74,57 @@ func (o *Options) Validate() error {
 }
 
 // Run tunes and returns what it found. What it refuses as senseless is a *bench.UsageError. It works in a directory
-// of its own below DataDir and removes that, and ends the brokers that it started, also when ctx ends.
+// of its own below each of DataDirs and removes it, and ends the brokers that it started, also when ctx ends.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if err := Refuse(o.DataDir); err != nil {
+	if err := Refuse(o.DataDirs); err != nil {
 		return nil, err
 	}
 	if o.Tunables == nil {
 		o.Tunables = Tunables(o.Facts)
 	}
-	bytes := min(int64(bytesMax), compare.FreeRoom(o.DataDir)/roomShare)
-	if bytes < bytesMin {
-		return nil, &bench.UsageError{Err: fmt.Errorf("--data-dir %s: there is too little room on its file system: %d MB are needed", o.DataDir, bytesMin*roomShare/1_000_000)}
+	bytes := int64(bytesMax)
+	for _, dir := range o.DataDirs {
+		if bytes = min(bytes, compare.FreeRoom(dir)/roomShare); bytes < bytesMin {
+			return nil, &bench.UsageError{Err: fmt.Errorf("--data-dir %s: there is too little room on its file system: %d MB are needed", dir, bytesMin*roomShare/1_000_000)}
+		}
 	}
-	dir, err := os.MkdirTemp(o.DataDir, dirPattern)
+	dirs, remove, err := fresh(o.DataDirs, dirPattern)
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{options: o, dir: dir, loads: o.Goal.loads(o.Duration, bytes)}
+	m := &machine{options: o, dirs: dirs, loads: o.Goal.loads(o.Duration, bytes)}
 	s := &search{options: o, measure: m.measure, say: m.say}
 	m.left = s.left
 	report, err := s.run(ctx)
-	if removed := os.RemoveAll(dir); removed != nil {
-		err = errors.Join(err, removed)
+	return report, errors.Join(err, remove())
+}
+
+// fresh makes a directory below each.
+func fresh(below []string, pattern string) (dirs []string, remove func() error, err error) {
+	remove = func() error {
+		var errs []error
+		for _, dir := range dirs {
+			errs = append(errs, os.RemoveAll(dir))
+		}
+		return errors.Join(errs...)
 	}
-	return report, err
+	for _, at := range below {
+		dir, err := os.MkdirTemp(at, pattern)
+		if err != nil {
+			return nil, nil, errors.Join(err, remove())
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, remove, nil
 }
 
 // machine measures variants on brokers that it starts.
 type machine struct {
 	options Options
-	dir     string
+	dirs    []string
 	loads   []load
 	left    func() time.Duration
 }
@@ -122,12 +140,16 @@ var errCannotStart = errors.New("it does not start")
 
 // measure starts a broker with the variant's settings on a fresh directory, runs the loads and ends it.
 func (m *machine) measure(ctx context.Context, v Variant, at Progress) ([]Measured, error) {
-	dir, err := os.MkdirTemp(m.dir, "start-")
+	dirs, remove, err := fresh(m.dirs, "start-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	spec := peer.Millrace("millrace", m.options.Binary, m.options.Version, v.Settings)
+	defer remove()
+	dir, settings := dirs[0], v.Settings
+	if len(dirs) > 1 {
+		settings = append(slices.Clone(settings), "log.dirs="+strings.Join(dirs, "/data,")+"/data")
+	}
+	spec := peer.Millrace("millrace", m.options.Binary, m.options.Version, settings)
 	p, err := spec.Start(ctx, dir, nil)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -178,11 +200,13 @@ func (m *machine) explain(ctx context.Context, p *peer.Process, err error) error
 	return p.Blame(err)
 }
 
-// Refuse returns a *bench.UsageError where a broker works in the directory, or in one that it lies in, and nil
+// Refuse returns a *bench.UsageError where a broker works in one of the directories, or in one that it lies in, and nil
 // elsewhere.
-func Refuse(dir string) error {
-	if err := inUse(dir); err != nil {
-		return &bench.UsageError{Err: err}
+func Refuse(dirs []string) error {
+	for _, dir := range dirs {
+		if err := inUse(dir); err != nil {
+			return &bench.UsageError{Err: err}
+		}
 	}
 	return nil
 }

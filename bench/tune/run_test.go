@@ -26,7 +26,7 @@ func TestRefuse(t *testing.T) {
 		t.Helper()
 		for _, d := range []string{dir, inside} {
 			var senseless *bench.UsageError
-			err := Refuse(d)
+			err := Refuse([]string{d})
 			if errors.As(err, &senseless) != refused || refused && !strings.Contains(err.Error(), "a broker works in") {
 				t.Errorf("%s: %v", d, err)
 			}

@@ -27,7 +27,7 @@ type search struct {
 func (s *search) run(ctx context.Context) (*Report, error) {
 	o := s.options
 	r := &Report{Format: Format, Command: o.Command, Millrace: o.Version, Goal: o.Goal, Rounds: o.Rounds, Seconds: o.Duration.Seconds(),
-		Began: time.Now().UTC(), Host: compare.HostOf(o.DataDir), Tunables: o.Tunables, Trials: []Trial{}, Settings: []string{}}
+		Began: time.Now().UTC(), Host: compare.HostOf(o.DataDirs[0]), Tunables: o.Tunables, Trials: []Trial{}, Settings: []string{}}
 	all := variants(o.Tunables)
 	s.began, s.planned = time.Now(), (len(all)+2)*o.Rounds
 	if len(all) > 2 {

@@ -38,6 +38,37 @@ type identityFile struct {
 	First   string `json:"first_directory"`
 }
 
+// Role is what a data directory is to its broker.
+type Role struct {
+	// First is the path of the first directory as a further one knows it; empty: this is the first one.
+	First string
+	// NodeID is the broker's, as a further directory knows it.
+	NodeID int32
+	// Further are the paths of the further directories as the first one knows them.
+	Further []string
+}
+
+// RoleOf reads the role of a data directory, whether a broker runs on it or not. The error is fs.ErrNotExist where none
+// ever has.
+func RoleOf(path string) (r Role, err error) {
+	if id, err := readIdentity(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return Role{First: id.First, NodeID: id.NodeID}, err
+	}
+	for _, name := range []string{lockName, metaName} {
+		if _, err := os.Stat(filepath.Join(path, name)); err != nil {
+			return r, err
+		}
+	}
+	var list furtherFile
+	if err := readJSON(filepath.Join(path, furtherName), &list); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return r, err
+	}
+	for _, e := range list.Further {
+		r.Further = append(r.Further, e.Path)
+	}
+	return r, nil
+}
+
 // errMissing: a directory that is known holds nothing.
 var errMissing = errors.New("it is empty, but held partitions: is its disk mounted?")
 

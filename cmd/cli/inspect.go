@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"millrace/cmd/broker"
 	"millrace/diskio"
 	"millrace/engine"
 	"millrace/engine/model"
@@ -33,13 +34,14 @@ func (a *App) inspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect",
 		Short: "Read a data directory without a broker and verify every checksum",
-		Long: `Read a data directory without a broker, whether one runs on it or not, and verify every checksum. The first damage of each segment is printed with file and position, and the exit code is then 1, as it is where
+		Long: `Read a data directory without a broker, whether one runs on it or not, and verify every checksum. Of several data
+directories (log.dirs) name one; which of them it is comes first. The first damage of each segment is printed with file and position, and the exit code is then 1, as it is where
 nothing is found to read. "offsets A to B" names the first and the last; end_offset in JSON is the one after it.
 
 With --repair say instead what would let a broker start again that refuses to, and with --dry-run=false do it. No broker
 may run on the directory; what is replaced is kept beside it. Without --repair nothing is changed.
 
-With --json each line is an object: its type is note, shard, segment, append, record, damage or, last, summary.`,
+With --json each line is an object: its type is directory, note, shard, segment, append, record, damage or, last, summary.`,
 		Example: `  millrace inspect --data-dir ./data
   millrace inspect --data-dir ./data --topic orders --partition 0 --records
   millrace inspect --data-dir ./data --repair --dry-run=false`,
@@ -62,7 +64,10 @@ func (a *App) inspect(f *inspectFlags) error {
 	if f.dir == "" {
 		return usagef("say which directory: --data-dir DIR")
 	}
-	if info, err := os.Stat(f.dir); err != nil {
+	info, err := os.Stat(f.dir)
+	if err != nil && strings.Contains(f.dir, ",") {
+		return usagef("--data-dir %s: inspect reads one directory at a time: name one of these", f.dir)
+	} else if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	} else if !info.IsDir() {
 		return fmt.Errorf("data directory: %s is not a directory", f.dir)
@@ -79,7 +84,13 @@ func (a *App) inspect(f *inspectFlags) error {
 	out := bufio.NewWriterSize(a.Out, 1<<16)
 	i := &inspection{flags: f, out: out, encoder: json.NewEncoder(out)}
 	i.encoder.SetEscapeHTML(false)
-	err = engine.Inspect(f.dir, fs, i.visitor())
+	role, unknown := broker.RoleOf(f.dir)
+	if unknown == nil {
+		err = i.directory(role)
+	}
+	if err == nil {
+		err = engine.Inspect(f.dir, fs, i.visitor())
+	}
 	if err == nil {
 		err = i.summary()
 	}
@@ -90,17 +101,17 @@ func (a *App) inspect(f *inspectFlags) error {
 		return errQuiet
 	}
 	if err == nil && i.total.Shards == 0 {
-		return a.nothing(f, i.all)
+		return a.nothing(f, i.all, unknown)
 	}
 	return err
 }
 
-// nothing says why no shard was printed. Only a broker's directory without one is no error.
-func (a *App) nothing(f *inspectFlags, all int64) error {
+// nothing says why no shard was printed. Only a broker's directory without one is no error; unknown says why it may be none.
+func (a *App) nothing(f *inspectFlags, all int64, unknown error) error {
 	filtered := len(f.topics) > 0 || len(f.partitions) > 0
 	switch {
-	case !isDataDir(f.dir) && all == 0:
-		return fmt.Errorf("%s is no data directory of a broker: it has neither broker.lock nor partitions; --data-dir wants what serve has as log.dirs", f.dir)
+	case unknown != nil && all == 0:
+		return fmt.Errorf("%s is no data directory of a broker: it has neither broker.lock nor partitions (%w); --data-dir wants one that serve has as log.dirs", f.dir, unknown)
 	case filtered && all == 0:
 		return fmt.Errorf("%s has no partitions yet, so none that --topic and --partition name", f.dir)
 	case filtered:
@@ -108,16 +119,6 @@ func (a *App) nothing(f *inspectFlags, all int64) error {
 	}
 	fmt.Fprintf(a.Err, "%s is a broker's data directory and has no partitions yet\n", f.dir)
 	return nil
-}
-
-// isDataDir tells a directory that a broker has run on.
-func isDataDir(dir string) bool {
-	for _, name := range []string{"broker.lock", "meta", "index"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // inspection prints what engine.Inspect finds.
@@ -161,6 +162,28 @@ func (i *inspection) print(object any, format string, args ...any) error {
 	}
 	_, err := fmt.Fprintf(i.out, format+"\n", args...)
 	return err
+}
+
+// directory tells which of a broker's directories is inspected.
+func (i *inspection) directory(r broker.Role) error {
+	object := struct {
+		Type    string   `json:"type"`
+		Path    string   `json:"path"`
+		Role    string   `json:"role"`
+		First   string   `json:"first,omitempty"`
+		NodeID  *int32   `json:"node_id,omitempty"`
+		Further []string `json:"further,omitempty"`
+	}{Type: "directory", Path: i.flags.dir, Role: "only", First: r.First, Further: r.Further}
+	line := "the only data directory of its broker"
+	switch {
+	case r.First != "":
+		object.Role, object.NodeID = "further", &r.NodeID
+		line = fmt.Sprintf("a further data directory of broker %d, whose first, with its topics, settings and groups, is %s", r.NodeID, r.First)
+	case len(r.Further) > 0:
+		object.Role = "first"
+		line = "the first data directory of its broker; partitions are in " + strings.Join(r.Further, ", ") + " besides"
+	}
+	return i.print(object, "%s: %s", i.flags.dir, line)
 }
 
 func (i *inspection) shard(s *engine.ShardInfo) error {

@@ -39,9 +39,9 @@ func (a *App) tuneCommand() *cobra.Command {
 		Long: `Find the best settings for this host. The file system of the directory, syncs, memory and the loopback are measured;
 then brokers are started with each setting that is worth a try here, in turn with the defaults, and loaded with
 workloads of millrace bench. Only what is better than the defaults by more than noise, and is so again when it is
-measured a second time, is recommended.
+measured a second time, is recommended. Of several directories each is measured, and the brokers use all of them.
 
-Everything happens in a directory of its own below --data-dir, which is removed at the end, also after Ctrl-C and a
+Everything happens in a directory of its own below each of --data-dir, which is removed at the end, also after Ctrl-C and a
 failure. No broker may run in --data-dir meanwhile. --out FILE writes the settings as a file for serve --config.
 docs/benchmarking.md tells the method.`,
 		Example: `  millrace tune --data-dir /var/lib/millrace --out tuned.properties
@@ -50,7 +50,7 @@ docs/benchmarking.md tells the method.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.tune(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.dataDir, "data-dir", "d", "", "directory on the disk that the broker shall use; made, and removed again, where it is missing")
+	flags.StringVarP(&f.dataDir, "data-dir", "d", "", "directory on the disk that the broker shall use, or several separated by commas; made, and removed again, where it is missing")
 	flags.StringVar(&f.goal, "for", string(tune.Throughput), "what the settings shall be best for: throughput, latency or durability")
 	flags.IntVar(&f.rounds, "rounds", 5, "starts with each setting, beside as many with the defaults; 4 are the least for a verdict")
 	flags.Float64Var(&f.seconds, "seconds", 2, "how long each workload is measured on each start")
@@ -75,11 +75,15 @@ func (a *App) tune(cmd *cobra.Command, f *tuneFlags) error {
 	if err := vacant(f.out); err != nil {
 		return err
 	}
+	dirs, err := dataDirs(f.dataDir)
+	if err != nil {
+		return err
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	o := tune.Options{DataDir: f.dataDir, Goal: tune.Goal(f.goal), Rounds: f.rounds, Duration: time.Duration(f.seconds * float64(time.Second)), Binary: binary,
+	o := tune.Options{DataDirs: dirs, Goal: tune.Goal(f.goal), Rounds: f.rounds, Duration: time.Duration(f.seconds * float64(time.Second)), Binary: binary,
 		Version: a.Version, Command: "millrace " + strings.Join(a.Args, " "), Say: a.say}
 	if a.Terminal {
 		o.Progress = func(p tune.Progress) { fmt.Fprintf(a.Err, "\r\033[K%s", tuneLine(p)) }
@@ -89,11 +93,13 @@ func (a *App) tune(cmd *cobra.Command, f *tuneFlags) error {
 	}
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	made, err := makeDir(f.dataDir)
-	if err != nil {
-		return err
+	for _, dir := range dirs {
+		made, err := makeDir(dir)
+		if err != nil {
+			return err
+		}
+		defer made()
 	}
-	defer made()
 	measured, report, err := a.tuneIn(ctx, o)
 	if a.Terminal {
 		fmt.Fprint(a.Err, "\r\033[K")
@@ -115,16 +121,16 @@ func (a *App) tune(cmd *cobra.Command, f *tuneFlags) error {
 	if f.asJSON {
 		return a.printJSON(tuned{report, measured})
 	}
-	return a.printTune(measured, report, f.out)
+	return a.printTune(measured, report, dirs, f.out)
 }
 
 // tuneIn measures the host and sweeps.
 func (a *App) tuneIn(ctx context.Context, o tune.Options) (*hostspeed.Report, *tune.Report, error) {
-	if err := tune.Refuse(o.DataDir); err != nil {
+	if err := tune.Refuse(o.DataDirs); err != nil {
 		return nil, nil, err
 	}
 	a.say("measuring the file system, memory and loopback")
-	measured, err := hostspeed.Measure(ctx, o.DataDir, min(hostTime, 4*o.Duration))
+	measured, err := hostspeed.Measure(ctx, o.DataDirs, min(hostTime, 4*o.Duration))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,8 +200,13 @@ func tuneLine(p tune.Progress) string {
 }
 
 // printTune writes what the host gives, what was tried, and what came of it.
-func (a *App) printTune(h *hostspeed.Report, r *tune.Report, out string) error {
-	fmt.Fprintf(a.Out, "%s, %d CPUs, Linux %s, data on %s (%s)\n\n", r.Host.CPU, r.Host.CPUs, r.Host.Kernel, r.Host.FileSystem, r.Host.Mount)
+func (a *App) printTune(h *hostspeed.Report, r *tune.Report, dirs []string, out string) error {
+	fmt.Fprintf(a.Out, "%s, %d CPUs, Linux %s\n", r.Host.CPU, r.Host.CPUs, r.Host.Kernel)
+	for _, dir := range dirs {
+		on := compare.HostOf(dir)
+		fmt.Fprintf(a.Out, "%s: on %s (%s)\n", dir, on.FileSystem, on.Mount)
+	}
+	fmt.Fprintln(a.Out)
 	if err := a.printHostSpeed(h); err != nil {
 		return err
 	}
@@ -241,7 +252,11 @@ func (a *App) printHostSpeed(h *hostspeed.Report) error {
 			if f.CPU > 0 {
 				cpu = fmt.Sprintf("%.3g", f.CPU)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%s\n", f.What, shown(f.Backend), f.Value, f.Unit, shown(cpu))
+			what := f.What
+			if f.Directory != "" {
+				what = f.Directory + ": " + what
+			}
+			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%s\n", what, shown(f.Backend), f.Value, f.Unit, shown(cpu))
 		}
 	})
 	for _, m := range h.Missing {

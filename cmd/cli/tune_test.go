@@ -56,7 +56,7 @@ func TestTuneUsage(t *testing.T) {
 // TestTune tunes with one short round: the report is whole, the file is one that serve takes, nothing else is left.
 func TestTune(t *testing.T) {
 	dir := t.TempDir()
-	data, file := filepath.Join(dir, "a", "b"), filepath.Join(dir, "tuned.properties")
+	data, file := filepath.Join(dir, "a", "b")+","+filepath.Join(dir, "c"), filepath.Join(dir, "tuned.properties")
 	cmd := tuning(t, "--data-dir", data, "--out", file, "--json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -68,7 +68,7 @@ func TestTune(t *testing.T) {
 	if err := json.Unmarshal(stdout.Bytes(), &r); cmd.ProcessState.ExitCode() != 0 || err != nil {
 		t.Fatalf("code %d, %v\n%s", cmd.ProcessState.ExitCode(), err, stderr.String())
 	}
-	if r.Outcome != tune.FewRounds || len(r.Settings) != 0 || r.Host.FileSystem == "" || len(r.Measured.Figures) < 9 || len(r.Control.Rows) != 6 {
+	if r.Outcome != tune.FewRounds || len(r.Settings) != 0 || r.Host.FileSystem == "" || len(r.Measured.Figures) < 15 || len(r.Control.Rows) != 6 {
 		t.Errorf("%+v", r)
 	}
 	swept := 0

@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,19 +24,42 @@ const (
 
 // Finding is what one check found.
 type Finding struct {
-	Check  string `json:"check"`
-	Level  Level  `json:"level"`
-	Found  string `json:"found"`
-	Says   string `json:"says,omitempty"`   // what it means; empty where all is well
-	Repair string `json:"repair,omitempty"` // the command that repairs it
+	Check string `json:"check"`
+	// Directory is which data directory it is about; empty: all, or the only one.
+	Directory string `json:"directory,omitempty"`
+	Level     Level  `json:"level"`
+	Found     string `json:"found"`
+	Says      string `json:"says,omitempty"`   // what it means; empty where all is well
+	Repair    string `json:"repair,omitempty"` // the command that repairs it
 }
 
 // Check runs every check. The order is fixed.
 func Check(h Host) []Finding {
-	return []Finding{
-		kernel(h), ioUring(h), dataDirectory(h), fileSystem(h), space(h), inodes(h),
-		openFiles(h), lockedMemory(h), mapCount(h), hugePages(h), dirty(h), swap(h), clock(h), clockSource(h),
+	found := []Finding{kernel(h), ioUring(h)}
+	for i := range h.Directories {
+		d := &h.Directories[i]
+		of := []Finding{dataDirectory(d), fileSystem(d), space(d), inodes(d)}
+		if len(h.Directories) > 1 {
+			of = append(of, disk(d, h.Directories[:i]))
+			for j := range of {
+				of[j].Directory = d.Path
+			}
+		}
+		found = append(found, of...)
 	}
+	return append(found, openFiles(h), lockedMemory(h), mapCount(h), hugePages(h), dirty(h), swap(h), clock(h), clockSource(h))
+}
+
+// disk looks for a directory before d on the same file system.
+func disk(d *Directory, before []Directory) Finding {
+	f := Finding{Check: "disk of its own", Level: OK, Found: d.Probe.Point}
+	i := slices.IndexFunc(before, func(o Directory) bool { return o.Device == d.Device })
+	if i >= 0 {
+		f.Level, f.Found = Note, "the file system of "+before[i].Path
+		f.Says = "two directories on one disk fail together, are no faster than one, and take its free room for twice as much"
+		f.Repair = "mount a disk of its own on " + d.Path + ", or name only one of them in --data-dir (log.dirs)"
+	}
+	return f
 }
 
 // kernelMinimum has all that is used: io_uring with the opcodes in use, and cachestat is optional.
@@ -50,7 +75,7 @@ func kernel(h Host) Finding {
 		f.Level = Warning
 		f.Says = fmt.Sprintf("older than %d.%d: the broker falls back to plain system calls", kernelMinimum[0], kernelMinimum[1])
 		f.Repair = "install a kernel of version 5.10 or later, best 6.5 or later, and reboot"
-	case !h.Probe.Cachestat && h.Probe.Err == nil:
+	case !h.Directories[0].Probe.Cachestat && h.Directories[0].Probe.Err == nil:
 		f.Level = Note
 		f.Says = "no cachestat (Linux 6.5): what is in the page cache is found out at a higher cost"
 		f.Repair = "install a kernel of version 6.5 or later and reboot"
@@ -78,24 +103,24 @@ func kernelVersion(release string) (major, minor int, ok bool) {
 
 func ioUring(h Host) Finding {
 	f := Finding{Check: "io_uring", Level: OK, Found: "available"}
-	if !h.Probe.Uring {
+	if p := h.Directories[0].Probe; !p.Uring {
 		f.Level, f.Found = Warning, "refused"
-		f.Says = h.Probe.UringReason + "; the broker works by plain system calls, and syncs of many files take two to four times as long"
-		f.Repair = h.Probe.UringRemedy
+		f.Says = p.UringReason + "; the broker works by plain system calls, and syncs of many files take two to four times as long"
+		f.Repair = p.UringRemedy
 	}
 	return f
 }
 
-func dataDirectory(h Host) Finding {
-	f := Finding{Check: "data directory", Level: OK, Found: h.ProbedDir}
+func dataDirectory(d *Directory) Finding {
+	f := Finding{Check: "data directory", Level: OK, Found: d.ProbedDir}
 	switch {
-	case h.Obstacle != "":
-		f.Level, f.Found = Serious, h.Obstacle+" is not a directory"
-		f.Says = "the data directory cannot be " + h.DataDir
+	case d.Obstacle != "":
+		f.Level, f.Found = Serious, d.Obstacle+" is not a directory"
+		f.Says = "the data directory cannot be " + d.Path
 		f.Repair = "give --data-dir another path"
-	case h.DataDir != "" && h.DataDir != h.ProbedDir:
-		f.Level, f.Found = Note, h.DataDir+" is missing"
-		f.Says = "serve makes it at its first start; what is said of the file system is that of " + h.ProbedDir
+	case d.Path != "" && d.Path != d.ProbedDir:
+		f.Level, f.Found = Note, d.Path+" is missing"
+		f.Says = "serve makes it at its first start; what is said of the file system is that of " + d.ProbedDir
 		f.Repair = "check the path; where it is right, nothing is to be done"
 	}
 	return f
@@ -107,22 +132,19 @@ var (
 	foreignSystems  = []string{"nfs", "nfs4", "cifs", "smb3", "fuse", "9p", "vboxsf", "overlay", "vfat", "exfat"}
 )
 
-func fileSystem(h Host) Finding {
-	p := h.Probe
+func fileSystem(d *Directory) Finding {
+	p := d.Probe
 	f := Finding{Check: "file system", Level: OK, Found: fmt.Sprintf("%s on %s (%s), backend %s", p.FileSystem, p.Point, p.Options, p.Backend)}
 	switch kind := p.FileSystem; {
 	case p.Err != nil:
-		f.Level, f.Found = Serious, h.ProbedDir
+		f.Level, f.Found = Serious, d.ProbedDir
 		f.Says = "the data directory cannot be used: " + p.Err.Error()
-		dir := h.DataDir
-		if dir == "" {
-			dir = p.Dir
-		}
+		dir := cmp.Or(d.Path, p.Dir)
 		f.Repair = fmt.Sprintf("mkdir -p %s && chown $(id -u):$(id -g) %s", dir, dir)
-	case contains(volatileSystems, kind):
+	case slices.Contains(volatileSystems, kind):
 		f.Level, f.Says = Warning, kind+" keeps its files in memory: all records are lost with the machine"
 		f.Repair = "set --data-dir to a directory on a disk (ext4 or XFS)"
-	case contains(foreignSystems, kind) || strings.HasPrefix(kind, "fuse."):
+	case slices.Contains(foreignSystems, kind) || strings.HasPrefix(kind, "fuse."):
 		f.Level, f.Says = Warning, kind+" is not made for a log: syncs, locks or mapped reads may be slow or missing"
 		f.Repair = "set --data-dir to a directory on a local ext4 or XFS"
 	case hasOption(p.Options, "nobarrier") || hasOption(p.Options, "barrier=0"):
@@ -140,40 +162,31 @@ func fileSystem(h Host) Finding {
 	return f
 }
 
-func hasOption(options, want string) bool { return contains(strings.Split(options, ","), want) }
+func hasOption(options, want string) bool { return slices.Contains(strings.Split(options, ","), want) }
 
-func contains(list []string, want string) bool {
-	for _, s := range list {
-		if s == want {
-			return true
-		}
-	}
-	return false
-}
-
-func space(h Host) Finding {
-	f := Finding{Check: "free space", Level: OK, Found: fmt.Sprintf("%s of %s", bytes(h.FreeBytes), bytes(h.TotalBytes))}
+func space(d *Directory) Finding {
+	f := Finding{Check: "free space", Level: OK, Found: fmt.Sprintf("%s of %s", bytes(d.FreeBytes), bytes(d.TotalBytes))}
 	switch {
-	case h.TotalBytes == 0:
+	case d.TotalBytes == 0:
 		f.Level, f.Found = Note, "unknown"
-	case h.FreeBytes < 256<<20:
+	case d.FreeBytes < 256<<20:
 		f.Level, f.Says = Serious, "less than 256 MiB: writes will be refused soon"
-		f.Repair = "du -xh --max-depth=2 " + h.Probe.Point + " | sort -h | tail"
-	case h.FreeBytes < 4<<30, h.FreeBytes < h.TotalBytes/20:
+		f.Repair = "du -xh --max-depth=2 " + d.Probe.Point + " | sort -h | tail"
+	case d.FreeBytes < 4<<30, d.FreeBytes < d.TotalBytes/20:
 		f.Level, f.Says = Warning, "less than 4 GiB or 5 %: one busy topic fills it before retention deletes"
 		f.Repair = "free space, or bound topics with retention.bytes"
 	}
 	return f
 }
 
-func inodes(h Host) Finding {
-	f := Finding{Check: "free inodes", Level: OK, Found: fmt.Sprintf("%d of %d", h.FreeFiles, h.TotalFiles)}
+func inodes(d *Directory) Finding {
+	f := Finding{Check: "free inodes", Level: OK, Found: fmt.Sprintf("%d of %d", d.FreeFiles, d.TotalFiles)}
 	switch {
-	case h.TotalFiles == 0:
+	case d.TotalFiles == 0:
 		f.Found = "not limited"
-	case h.FreeFiles < 20_000:
+	case d.FreeFiles < 20_000:
 		f.Level, f.Says = Warning, "fewer than 20,000: segments of many partitions will not fit"
-		f.Repair = "find what holds many small files: du --inodes -x " + h.Probe.Point + " | sort -n | tail"
+		f.Repair = "find what holds many small files: du --inodes -x " + d.Probe.Point + " | sort -n | tail"
 	}
 	return f
 }
@@ -291,7 +304,7 @@ func clockSource(h Host) Finding {
 	f := Finding{Check: "clock source", Level: OK, Found: text}
 	if err != nil {
 		f.Found = "unknown"
-	} else if contains([]string{"hpet", "acpi_pm", "jiffies"}, text) {
+	} else if slices.Contains([]string{"hpet", "acpi_pm", "jiffies"}, text) {
 		f.Level, f.Says = Note, "reading the time is a slow system call with it"
 		f.Repair = "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, where that is listed in available_clocksource"
 	}

@@ -19,18 +19,26 @@ type Host struct {
 	Kernel string
 	// OpenFiles and LockedMemory are the limits of this process, current and the highest it may set.
 	OpenFiles, LockedMemory Limit
-	// DataDir is the data directory, absolute; empty: ProbedDir. Obstacle is the first part of its path that is
-	// there and no directory, empty where there is none.
-	DataDir, Obstacle string
+	// Directories are the data directories, at least one.
+	Directories []Directory
+	Now         time.Time
+	// Synchronized tells whether the kernel holds the clock for synchronized; Known whether it could be asked.
+	Synchronized, SynchronizedKnown bool
+}
+
+// Directory is one data directory.
+type Directory struct {
+	// Path is absolute; empty: ProbedDir. Obstacle is the first part of it that is there and no directory, empty where
+	// there is none.
+	Path, Obstacle string
 	// Probe is of ProbedDir, the data directory or, where that does not exist yet, the nearest directory above.
 	Probe     diskio.Report
 	ProbedDir string
 	// FreeBytes and TotalBytes, FreeFiles and TotalFiles are those of the file system (0 totals: unknown).
 	FreeBytes, TotalBytes uint64
 	FreeFiles, TotalFiles uint64
-	Now                   time.Time
-	// Synchronized tells whether the kernel holds the clock for synchronized; Known whether it could be asked.
-	Synchronized, SynchronizedKnown bool
+	// Device is the number of the file system.
+	Device uint64
 }
 
 // Limit is one resource limit. Infinity is the kernel's RLIM_INFINITY.
@@ -39,8 +47,8 @@ type Limit struct{ Current, Highest uint64 }
 // Infinity is no limit.
 const Infinity = ^uint64(0)
 
-// System collects the facts of this machine for a broker with its data in dir.
-func System(dir string) Host {
+// System collects the facts of this machine for a broker with its data in dirs, at least one.
+func System(dirs []string) Host {
 	h := Host{
 		ReadFile: func(path string) (string, error) {
 			b, err := os.ReadFile(path)
@@ -54,13 +62,8 @@ func System(dir string) Host {
 	}
 	h.OpenFiles = limit(unix.RLIMIT_NOFILE)
 	h.LockedMemory = limit(unix.RLIMIT_MEMLOCK)
-	h.DataDir, h.ProbedDir, h.Obstacle = locate(dir)
-	h.Probe = diskio.Probe(h.ProbedDir)
-	var stat unix.Statfs_t
-	if unix.Statfs(h.ProbedDir, &stat) == nil {
-		unit := uint64(stat.Frsize)
-		h.FreeBytes, h.TotalBytes = stat.Bavail*unit, stat.Blocks*unit
-		h.FreeFiles, h.TotalFiles = stat.Ffree, stat.Files
+	for _, dir := range dirs {
+		h.Directories = append(h.Directories, directory(dir))
 	}
 	var timex unix.Timex
 	if state, err := unix.Adjtimex(&timex); err == nil {
@@ -68,6 +71,22 @@ func System(dir string) Host {
 		h.Synchronized = state != unix.TIME_ERROR && timex.Status&unix.STA_UNSYNC == 0
 	}
 	return h
+}
+
+func directory(dir string) (d Directory) {
+	d.Path, d.ProbedDir, d.Obstacle = locate(dir)
+	d.Probe = diskio.Probe(d.ProbedDir)
+	var space unix.Statfs_t
+	if unix.Statfs(d.ProbedDir, &space) == nil {
+		unit := uint64(space.Frsize)
+		d.FreeBytes, d.TotalBytes = space.Bavail*unit, space.Blocks*unit
+		d.FreeFiles, d.TotalFiles = space.Ffree, space.Files
+	}
+	var stat unix.Stat_t
+	if unix.Stat(d.ProbedDir, &stat) == nil {
+		d.Device = stat.Dev
+	}
+	return d
 }
 
 func limit(resource int) Limit {

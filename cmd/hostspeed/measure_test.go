@@ -10,25 +10,27 @@ import (
 )
 
 func TestMeasure(t *testing.T) {
-	dir := t.TempDir()
-	r, err := Measure(t.Context(), dir, 150*time.Millisecond)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	r, err := Measure(t.Context(), dirs, 300*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
 	for _, f := range r.Figures {
-		seen[f.Backend]++
+		seen[f.Backend+f.Directory]++
 		if !(f.Value > 0) || f.Unit == "" || f.What == "" {
 			t.Errorf("%+v", f)
 		}
 	}
-	if seen["posix"] != len(kinds()) || seen[""] != 3 {
-		t.Errorf("%v in %+v", seen, r.Figures)
+	for _, dir := range dirs {
+		if seen["posix"+dir] != len(kinds()) || r.Probe.Uring != (seen["ring"+dir] == len(kinds())) {
+			t.Errorf("%v in %+v", seen, r.Figures)
+		}
+		nothingLeft(t, dir)
 	}
-	if r.Probe.Uring != (seen["ring"] == len(kinds())) || r.Probe.Uring == strings.Contains(strings.Join(r.Missing, " "), "io_uring") {
+	if seen[""] != 3 || r.Probe.Uring == strings.Contains(strings.Join(r.Missing, " "), "io_uring") {
 		t.Errorf("ring: %v, %v, %v", r.Probe.Uring, seen, r.Missing)
 	}
-	nothingLeft(t, dir)
 }
 
 // TestMeasureEnds ends with its context and leaves nothing.
@@ -37,11 +39,11 @@ func TestMeasureEnds(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if _, err := Measure(ctx, dir, time.Minute); !errors.Is(err, cause) {
+	if _, err := Measure(ctx, []string{dir}, time.Minute); !errors.Is(err, cause) {
 		t.Errorf("%v", err)
 	}
 	nothingLeft(t, dir)
-	if _, err := Measure(t.Context(), dir+"/missing", time.Second); err == nil {
+	if _, err := Measure(t.Context(), []string{dir + "/missing"}, time.Second); err == nil {
 		t.Error("a directory that is not there passes")
 	}
 }

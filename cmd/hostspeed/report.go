@@ -1,6 +1,7 @@
 package hostspeed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -14,10 +15,11 @@ import (
 
 // Figure is one measurement.
 type Figure struct {
-	What    string  `json:"what"`
-	Backend string  `json:"backend,omitempty"` // ring, posix or "": it has nothing to do with it
-	Value   float64 `json:"value"`
-	Unit    string  `json:"unit"`
+	What      string  `json:"what"`
+	Directory string  `json:"directory,omitempty"` // of several the one it is about
+	Backend   string  `json:"backend,omitempty"`   // ring, posix or "": it has nothing to do with it
+	Value     float64 `json:"value"`
+	Unit      string  `json:"unit"`
 	// CPU is the processor time of this process, io_uring's workers included, in seconds a GB; 0: not of bytes.
 	CPU float64 `json:"cpu_seconds_per_gb,omitempty"`
 }
@@ -30,35 +32,51 @@ type Report struct {
 	Missing []string `json:"missing,omitempty"`
 }
 
-// Measure measures for about the given time in all, below dir, in a directory of its own that it removes. It ends
-// early with ctx, with its cause.
-func Measure(ctx context.Context, dir string, budget time.Duration) (*Report, error) {
-	work, err := os.MkdirTemp(dir, "millrace-hostspeed-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(work)
-	r := &Report{Probe: diskio.Probe(work)}
+// Measure measures for about the given time in all, below each of dirs, at least one, in a directory of its own that it
+// removes. It ends early with ctx, with its cause.
+func Measure(ctx context.Context, dirs []string, budget time.Duration) (*Report, error) {
+	r := &Report{Probe: diskio.Probe(dirs[0])}
 	backends := []string{diskio.BackendPosix}
 	if r.Probe.Uring {
 		backends = append(backends, diskio.BackendRing)
 	} else {
 		r.Missing = append(r.Missing, "io_uring: "+r.Probe.UringReason)
 	}
-	d := disk{ctx: ctx, dir: work, report: r, each: budget / time.Duration(len(backends)*len(kinds())+3)}
-	for _, backend := range backends {
-		if err := d.backend(backend); err != nil {
-			return nil, fmt.Errorf("%s: %w", backend, err)
+	each := budget / time.Duration(len(dirs)*len(backends)*len(kinds())+3)
+	for _, dir := range dirs {
+		if err := r.disk(ctx, dir, backends, each); err != nil {
+			return nil, err
+		}
+		if len(dirs) > 1 {
+			for i := range r.Figures {
+				r.Figures[i].Directory = cmp.Or(r.Figures[i].Directory, dir)
+			}
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	r.memory(d.each)
-	if err := r.loopback(ctx, d.each); err != nil {
+	r.memory(each)
+	if err := r.loopback(ctx, each); err != nil {
 		r.Missing = append(r.Missing, "loopback: "+err.Error())
 	}
 	return r, nil
+}
+
+// disk measures one directory by each backend.
+func (r *Report) disk(ctx context.Context, dir string, backends []string, each time.Duration) error {
+	work, err := os.MkdirTemp(dir, "millrace-hostspeed-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	d := disk{ctx: ctx, dir: work, report: r, each: each}
+	for _, backend := range backends {
+		if err := d.backend(backend); err != nil {
+			return fmt.Errorf("%s: %w", backend, err)
+		}
+	}
+	return nil
 }
 
 // memoryBytes is more than the caches hold, so that it is memory that is measured.
