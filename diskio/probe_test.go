@@ -10,9 +10,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"millrace/perf/perftest"
 )
 
 func TestProbe(t *testing.T) {
@@ -131,7 +132,9 @@ func TestRefusedRingChild(t *testing.T) {
 	}
 	// The filter stays on this thread, which ends with the test.
 	runtime.LockOSThread()
-	refuseUring(t, unix.Errno(errno))
+	if err := perftest.RefuseCalls(unix.Errno(errno), unix.SYS_IO_URING_SETUP); err != nil {
+		t.Skip(err)
+	}
 	var lines bytes.Buffer
 	disk, err := Open(t.TempDir(), Options{Logger: slog.New(slog.NewTextHandler(&lines, nil))})
 	if err != nil {
@@ -150,28 +153,5 @@ func TestRefusedRingChild(t *testing.T) {
 	}
 	if _, err := Open(t.TempDir(), Options{Backend: BackendPosix}); err != nil {
 		t.Errorf("posix: %v", err)
-	}
-}
-
-// refuseUring makes io_uring_setup fail on this thread.
-func refuseUring(t *testing.T, errno unix.Errno) {
-	const (
-		load   = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal  = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		result = unix.BPF_RET | unix.BPF_K
-	)
-	filter := []unix.SockFilter{
-		{Code: load, K: 0}, // the number of the call
-		{Code: equal, K: unix.SYS_IO_URING_SETUP, Jt: 0, Jf: 1},
-		{Code: result, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
-		{Code: result, K: unix.SECCOMP_RET_ALLOW},
-	}
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		t.Skip(err)
-	}
-	err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
-	if err != nil {
-		t.Skip(err)
 	}
 }
