@@ -181,6 +181,16 @@ func adminLayoutOf(key int16) *layout {
 			structs(kmsg.IncrementalAlterConfigsRequestResource{}, kmsg.IncrementalAlterConfigsResponseResource{}, fixed(1), text(),
 				structs(kmsg.IncrementalAlterConfigsRequestResourceConfig{}, nil, text(), fixed(1), nullableText(0))),
 			fixed(1))
+	case 45:
+		return wholeOf(kmsg.AlterPartitionAssignmentsRequest{}, kmsg.AlterPartitionAssignmentsResponse{},
+			fixed(4), fixed(1).from(1),
+			structs(kmsg.AlterPartitionAssignmentsRequestTopic{}, kmsg.AlterPartitionAssignmentsResponseTopic{}, text(),
+				structs(kmsg.AlterPartitionAssignmentsRequestTopicPartition{}, kmsg.AlterPartitionAssignmentsResponseTopicPartition{},
+					fixed(4), numbers(4, nil).nullSince(0))))
+	case 46:
+		return wholeOf(kmsg.ListPartitionReassignmentsRequest{}, kmsg.ListPartitionReassignmentsResponse{},
+			fixed(4),
+			structs(kmsg.ListPartitionReassignmentsRequestTopic{}, nil, text(), numbers(4, nil)).nullSince(0))
 	case 60:
 		return wholeOf(kmsg.DescribeClusterRequest{}, kmsg.DescribeClusterResponse{},
 			fixed(1), fixed(1).from(1), fixed(1).from(2))

@@ -56,6 +56,7 @@ const (
 	codeFencedLeaderEpoch                  int16 = 74
 	codeUnknownLeaderEpoch                 int16 = 75
 	codeUnsupportedCompressionType         int16 = 76
+	codeNoReassignmentInProgress           int16 = 85
 	codeInvalidRecord                      int16 = 87
 	codeUnknownTopicID                     int16 = 100
 	codeInconsistentTopicID                int16 = 103

@@ -43,6 +43,8 @@ func workerAPIs() []api {
 		row(37, "CreatePartitions", 0, 3, 2, (*Server).createPartitions, ""),
 		later(42, "DeleteGroups", 0, 3, 2, (*Server).deleteGroups, ""),
 		row(44, "IncrementalAlterConfigs", 0, 1, 1, (*Server).incrementalAlterConfigs, ""),
+		row(45, "AlterPartitionReassignments", 0, 1, 0, (*Server).alterPartitionReassignments, "to the replica that a partition has; others do not exist"),
+		row(46, "ListPartitionReassignments", 0, 0, 0, (*Server).listPartitionReassignments, "there never are any"),
 		later(47, "OffsetDelete", 0, 0, -1, (*Server).offsetDelete, ""),
 		row(60, "DescribeCluster", 0, 2, 0, (*Server).describeCluster, ""),
 		row(61, "DescribeProducers", 0, 0, 0, (*Server).describeProducers, ""),

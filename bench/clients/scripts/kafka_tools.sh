@@ -31,6 +31,12 @@ node=$(tool BrokerApiVersionsCommand --bootstrap-server "$addr" | grep -o 'id: [
 has "broker configs" "$(tool ConfigCommand --bootstrap-server "$addr" --describe --entity-type brokers --entity-name "$node" --all)" "num.partitions="
 has "performance" "$(tool ProducerPerformance --topic "$topic" --num-records 20000 --record-size 100 --throughput -1 --command-property bootstrap.servers="$addr")" "20000 records sent"
 has "log dirs" "$(tool LogDirsCommand --bootstrap-server "$addr" --describe --topic-list "$topic")" "\"partition\":\"$topic-0\""
+dir=$(tool LogDirsCommand --bootstrap-server "$addr" --describe --topic-list "$topic" | grep -o '"logDir":"[^"]*"' | head -n 1 | cut -d'"' -f4)
+printf '{"version":1,"partitions":[{"topic":"%s","partition":0,"replicas":[%s],"log_dirs":["%s"]}]}' "$topic" "$node" "$dir" >"$tmp/reassign.json"
+reassign() { tool reassign.ReassignPartitionsCommand --bootstrap-server "$addr" "$@"; }
+has "reassign" "$(reassign --execute --reassignment-json-file "$tmp/reassign.json")" "Successfully started"
+has "reassignment is done" "$(reassign --verify --reassignment-json-file "$tmp/reassign.json")" "Reassignment of partition $topic-0 is completed"
+has "reassignments" "$(reassign --list)" "No partition reassignments found"
 has "api versions" "$(tool BrokerApiVersionsCommand --bootstrap-server "$addr")" "Produce(0): 0 to 13"
 tool TopicCommand --bootstrap-server "$addr" --delete --topic "$topic" >/dev/null
 for _ in 1 2 3 4 5; do left=$(tool TopicCommand --bootstrap-server "$addr" --list | grep -c "^$topic\$"); [ "$left" = 0 ] && break; done

@@ -6,7 +6,7 @@ import (
 
 // Keys returns the APIs that Minimal can fill with content.
 func Keys() []int16 {
-	return []int16{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 34, 35, 37, 42, 44, 47, 60, 61, 68, 69, 74, 75}
+	return []int16{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19, 20, 21, 22, 23, 32, 33, 34, 35, 37, 42, 44, 45, 46, 47, 60, 61, 68, 69, 74, 75}
 }
 
 // Minimal returns a small valid request of the given API and version that asks about partition 0 of topic,
@@ -106,6 +106,18 @@ func minimalDescribe(key int16, topic Topic) kmsg.Request {
 	case 35:
 		r := kmsg.NewPtrDescribeLogDirsRequest()
 		rt := kmsg.NewDescribeLogDirsRequestTopic()
+		rt.Topic, rt.Partitions = topic.Name, []int32{0}
+		r.Topics = append(r.Topics, rt)
+		return r
+	case 45:
+		r := kmsg.NewPtrAlterPartitionAssignmentsRequest()
+		rt, rp := kmsg.NewAlterPartitionAssignmentsRequestTopic(), kmsg.NewAlterPartitionAssignmentsRequestTopicPartition()
+		rt.Topic, rt.Partitions = topic.Name, append(rt.Partitions, rp) // null replicas take back what is not there
+		r.Topics = append(r.Topics, rt)
+		return r
+	case 46:
+		r := kmsg.NewPtrListPartitionReassignmentsRequest()
+		rt := kmsg.NewListPartitionReassignmentsRequestTopic()
 		rt.Topic, rt.Partitions = topic.Name, []int32{0}
 		r.Topics = append(r.Topics, rt)
 		return r
