@@ -1,5 +1,5 @@
 # Targets: build run test test-backends race lint fuzz bench bench-full bench-micro bench-floor bench-check bench-crosscheck docs
-# test-clients torture crash hostile soak install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
+# test-clients torture crash hostile soak large install clean. Go and make are all that test needs of its own; the client runs of bench/clients install what
 # they need under ~/.cache, and bench brings Apache Kafka there.
 
 GO         ?= go
@@ -28,7 +28,7 @@ SWEEP           ?= full
 CRASH_ROUNDS    ?= 20
 HOSTILE_SECONDS ?= 10
 
-.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients torture crash hostile install clean
+.PHONY: build run test test-go test-e2e test-backends race lint fuzz bench bench-full bench-micro bench-check bench-crosscheck docs test-clients torture crash hostile soak large install clean
 
 build:
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/millrace ./cmd/millrace
@@ -94,6 +94,10 @@ hostile:
 # Everything that goes on at a broker at once, for as long; what it takes must not grow.
 soak:
 	MILLRACE_TEST_SOAK_SECONDS=$(SOAK_SECONDS) CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 24h -run '^TestSoak$$' ./cmd/broker
+
+# The admin page and what is behind it, of a broker with 10,000 partitions and 1,000 groups; the page needs chromium.
+large:
+	MILLRACE_TEST_LARGE=1 CGO_ENABLED=0 $(GO) test -count=1 -v -run '^TestPageAtSize$$' -bench '^BenchmarkAdmin$$' -benchtime 20x ./cmd/broker
 
 # Side by side with Apache Kafka, which needs Java 17 and Maven: the short form, a quarter of each workload in three
 # rounds (some ten minutes, too few rounds for a verdict), and all of it, which takes many hours.

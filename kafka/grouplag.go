@@ -1,5 +1,7 @@
 package kafka
 
+import "millrace/engine/model"
+
 // GroupLag is how far a group is behind in one partition.
 type GroupLag struct {
 	Group, Topic string
@@ -20,6 +22,22 @@ func (s *Server) GroupLags() []GroupLag {
 
 // GroupLagsOf returns the lags of one group, by topic and partition.
 func (s *Server) GroupLagsOf(id string) []GroupLag { return s.appendGroupLags(nil, id) }
+
+// GroupLagSum returns how many offsets a group has committed of partitions that are here, and the sums of their lags and
+// of the offsets.
+func (s *Server) GroupLagSum(id string) (offsets int, lag, committed int64) {
+	image := s.image()
+	s.o.Groups.EachOffset(id, func(topic model.TopicID, partition int32, offset int64) {
+		sh := s.shard(topic, partition)
+		if sh == nil || image.TopicByID(topic) == nil {
+			return
+		}
+		offsets++
+		lag += max(sh.State().HighWatermark-offset, 0)
+		committed += offset
+	})
+	return offsets, lag, committed
+}
 
 func (s *Server) appendGroupLags(list []GroupLag, id string) []GroupLag {
 	image := s.image()

@@ -160,14 +160,17 @@ func (p *parameters) choice(name string, words ...string) string {
 	return p.text(name)
 }
 
-// listMax bounds the rows of a list.
-const listMax = 1000
+// Bounds of a list: its rows, and the bytes that clients chose of what is in them.
+const (
+	listMax      = 1000
+	listBytesMax = 1 << 20
+)
 
 // List is a part of something long.
 type List[T any] struct {
 	Total   int `json:"total"`   // of all
 	Matches int `json:"matches"` // of them, after the filter
-	Rows    []T `json:"rows"`    // of these, as many as the limit allows
+	Rows    []T `json:"rows"`    // of these, as many as the limits allow
 }
 
 // listed filters by a part of the name, orders and cuts. compare puts the first of the list first.
@@ -182,5 +185,12 @@ func listed[T any](p *parameters, rows []T, name func(*T) string, compare func(a
 	slices.SortStableFunc(l.Rows, func(a, b T) int { return compare(&a, &b) })
 	l.Matches = len(l.Rows)
 	l.Rows = l.Rows[:min(int(limit), len(l.Rows))]
+	room := listBytesMax
+	for i := range l.Rows {
+		if room -= len(name(&l.Rows[i])); room < 0 {
+			l.Rows = l.Rows[:i]
+			break
+		}
+	}
 	return l
 }

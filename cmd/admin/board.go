@@ -9,7 +9,8 @@ import (
 // Ages of what a board has seen. Looking costs with the number of partitions and groups, so nobody looks unless asked,
 // and those who ask at once share a look.
 const (
-	boardFresh = time.Second      // so old an answer is given once more
+	boardFresh = time.Second      // so old an answer is given once more, and older where a look takes long
+	boardShare = 20               // a look takes at most one part in so many of the time
 	boardOld   = 30 * time.Second // beyond it a rate would say little
 )
 
@@ -17,6 +18,7 @@ const (
 type board[T any] struct {
 	mu   sync.Mutex
 	at   time.Time
+	took time.Duration
 	rows []T
 }
 
@@ -28,14 +30,14 @@ func (b *board[T]) look(take func(before []T, since float64) []T) []T {
 	now := time.Now()
 	passed := now.Sub(b.at)
 	switch {
-	case passed < boardFresh:
+	case passed < min(max(boardFresh, boardShare*b.took), boardOld/2):
 		return b.rows
 	case passed > boardOld:
 		b.rows = take(nil, 0)
 	default:
 		b.rows = take(b.rows, passed.Seconds())
 	}
-	b.at = now
+	b.at, b.took = now, time.Since(now)
 	return b.rows
 }
 

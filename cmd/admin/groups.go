@@ -32,11 +32,7 @@ func (v *view) groupRows() []GroupRow {
 		rows := make([]GroupRow, 0, len(summaries))
 		for _, s := range summaries {
 			row := GroupRow{ID: s.ID, Type: s.Type, State: s.State, Members: s.Members}
-			for _, l := range v.Kafka.GroupLagsOf(s.ID) {
-				row.Offsets++
-				row.Lag += l.Records
-				row.committed += l.Offset
-			}
+			row.Offsets, row.Lag, row.committed = v.Kafka.GroupLagSum(s.ID)
 			if o := old[row.ID]; o != nil {
 				row.ReadRate = rate(row.committed, o.committed, since)
 				growth := float64(row.Lag-o.Lag) / since
@@ -84,6 +80,7 @@ type groupOffset struct {
 type groupDetail struct {
 	GroupRow
 	MemberList  []groupMember `json:"member_list"`
+	MembersLeft int           `json:"members_left"` // not in the list, since there are too many
 	OffsetList  []groupOffset `json:"offset_list"`
 	OffsetsLeft int           `json:"offsets_left"` // not in the list, since there are too many
 }
@@ -99,10 +96,14 @@ func (v *view) group(p *parameters) (any, error) {
 	if !found {
 		return nil, refusef(http.StatusNotFound, "there is no group %q", id)
 	}
+	room := listBytesMax
 	for _, m := range v.Kafka.GroupMembers(id) {
-		if len(out.MemberList) < listMax {
-			out.MemberList = append(out.MemberList, memberOf(&m))
+		room -= sizeOf(&m)
+		if len(out.MemberList) == listMax || room < 0 {
+			out.MembersLeft++
+			continue
 		}
+		out.MemberList = append(out.MemberList, memberOf(&m))
 	}
 	for _, l := range v.Kafka.GroupLagsOf(id) {
 		if len(out.OffsetList) == listMax {
@@ -112,6 +113,15 @@ func (v *view) group(p *parameters) (any, error) {
 		out.OffsetList = append(out.OffsetList, groupOffset{l.Topic, l.Partition, l.Offset, l.Records})
 	}
 	return out, nil
+}
+
+// sizeOf returns about how many bytes a member takes.
+func sizeOf(m *kafka.GroupMember) int {
+	n := len(m.ID) + len(m.InstanceID) + len(m.ClientID) + len(m.Host)
+	for _, a := range m.Assigned {
+		n += len(a.Topic) + 8*len(a.Partitions)
+	}
+	return n
 }
 
 func memberOf(m *kafka.GroupMember) groupMember {

@@ -90,6 +90,7 @@ function askToken(wrong) {
   view = null;
   const input = h("input", { type: "password", id: "token", autocomplete: "current-password", required: true });
   const form = h("form", { onsubmit: (e) => { e.preventDefault(); sessionStorage.setItem("token", input.value); $("main").replaceChildren(); open(); } },
+    h("input", { autocomplete: "username", value: "millrace", hidden: true }), // for who keeps passwords
     h("label", {}, "The broker's millrace.admin.token", input), h("button", {}, "Open"));
   $("main").replaceChildren(h("h1", {}, "Token"), ...(wrong ? [h("p", { class: "bad" }, "That token is not the broker's.")] : []), form);
   input.focus();
@@ -260,7 +261,7 @@ function overviewView() {
   const disks = table("Disks", [
     { title: "Directory", text: (d) => d.directory }, { title: "Backend", text: (d) => d.backend + (d.reason ? ", " + d.reason : "") },
     { title: "Free", number: true, text: (d) => d.total_bytes < 0 ? "?" : bytes(d.free_bytes) + " of " + bytes(d.total_bytes) }, { title: "Used", meter: used },
-    { title: "State", text: (d) => d.error || "well" },
+    { title: "State", text: (d) => d.error || (d.cordoned ? "cordoned" : "well") },
   ], (d) => d.directory);
   const busiest = table("Busiest topics", topicColumns, (t) => t.id);
   const bounded = table("What has a limit", [
@@ -346,13 +347,14 @@ function groupView(given) {
     { title: "Topic", text: (o) => visible(o.topic), link: (o) => go("topic", { name: o.topic }) }, { title: "Partition", text: (o) => String(o.partition), link: (o) => go("records", { topic: o.topic, partition: o.partition, offset: o.offset }) },
     { title: "Committed", number: true, text: (o) => whole(o.offset) }, { title: "Lag", number: true, text: (o) => whole(o.lag) },
   ], (o) => o.topic + " " + o.partition);
-  const left = h("p", { class: "soft" });
+  const left = h("p", { class: "soft" }), away = h("p", { class: "soft" });
   return {
     title: "Group " + visible(id),
-    elements: [sum.element, h("h2", {}, "Members"), members.element, h("h2", {}, "Committed offsets"), offsets.element, left],
+    elements: [sum.element, h("h2", {}, "Members"), members.element, away, h("h2", {}, "Committed offsets"), offsets.element, left],
     async update() {
       const g = await ask("group", { id });
       sum.update([g]); members.update(g.member_list); offsets.update(g.offset_list);
+      setText(away, g.members_left ? whole(g.members_left) + " more are not shown." : "");
       setText(left, g.offsets_left ? whole(g.offsets_left) + " more are not shown." : "");
     },
   };

@@ -88,6 +88,44 @@ func TestPageWithKeys(t *testing.T) {
 	}
 }
 
+// TestPageAsksForToken opens the page of a broker that has a token: who does not know it sees nothing, who does is let in
+// for as long as the tab is open.
+func TestPageAsksForToken(t *testing.T) {
+	const token = "a page's secret token"
+	browser := startChromium(t)
+	b := brokertest.Start(t, map[string]string{"millrace.admin.token": token})
+	if b.AdminAddr == "" {
+		t.Skip("the broker from outside has no page")
+	}
+	say := func(text string) {
+		browser.await("the form", "document.getElementById('token') && document.getElementById('token') === document.activeElement")
+		for _, r := range text {
+			browser.press(string(r), "", 0, string(r))
+		}
+		browser.press("Enter", "Enter", 13, "\r")
+	}
+	base := "http://" + b.AdminAddr + "/"
+	browser.show(base+"#/topics", 400, 800, "light")
+	browser.await("the form's label", "document.querySelector('label')?.textContent.includes('millrace.admin.token')")
+	if shown := browser.eval("document.getElementById('main').innerText"); strings.Contains(shown, "Filter") {
+		t.Errorf("without the token the page shows %q", shown)
+	}
+	say("a wrong one, with p in it")
+	browser.await("the refusal", "document.getElementById('main').innerText.includes('not the broker')")
+	say(token)
+	browser.await("the topics", "document.getElementById('main').innerText.includes('0 of 0')")
+	browser.show(base+"#/", 400, 800, "light")
+	browser.await("the overview", "document.getElementById('main').innerText.includes('Produce latency')")
+	if place := browser.eval("location.href + document.cookie + JSON.stringify(localStorage)"); strings.Contains(place, "secret") {
+		t.Errorf("the token is in %s", place)
+	}
+	for _, fault := range browser.reported() {
+		if !strings.Contains(fault, "401") { // of what was asked without the token
+			t.Errorf("the browser reports: %s", fault)
+		}
+	}
+}
+
 // TestPageInBrowser looks at the page as a person would, wide and narrow, light and dark. With MILLRACE_TEST_SHOTS the
 // pictures are kept in that directory.
 func TestPageInBrowser(t *testing.T) {

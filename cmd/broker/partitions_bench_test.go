@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"millrace/bench/proc"
 	"millrace/cmd/broker/brokertest"
 )
@@ -28,17 +26,8 @@ func BenchmarkManyPartitions(b *testing.B) {
 		}
 		sum["s-made"] += time.Since(began).Seconds()
 		c := brokertest.Dial(b, broker.Addr)
-		record := brokertest.NewBatch(brokertest.Values(1, "v")...).Encode()
 		for _, topic := range made {
-			parts := make([]brokertest.Part, partitions)
-			for p := range parts {
-				parts[p] = brokertest.Part{Partition: int32(p), Records: record}
-			}
-			for _, answer := range c.Request(brokertest.ProduceRequest(8, -1, topic, parts...), 8).(*kmsg.ProduceResponse).Topics[0].Partitions {
-				if answer.ErrorCode != errNone {
-					b.Fatalf("partition %d: code %d", answer.Partition, answer.ErrorCode)
-				}
-			}
+			fillPartitions(b, c, topic, partitions)
 		}
 		used := func() time.Duration {
 			p, err := proc.Open(broker.Pid)

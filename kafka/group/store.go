@@ -195,6 +195,21 @@ func (s *Store) Offsets(group string) []Committed {
 	return list
 }
 
+// EachOffset calls f with every committed offset of a group, in no order. f must not block and must not call the store.
+func (s *Store) EachOffset(group string, f func(topic model.TopicID, partition int32, offset int64)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	g := s.groups[group]
+	if g == nil {
+		return
+	}
+	for id, t := range g.topics {
+		for p, o := range t.partitions {
+			f(id, p, o.Offset)
+		}
+	}
+}
+
 // Sizes returns how many groups and offsets there are.
 func (s *Store) Sizes() (groups, offsets int) {
 	s.mu.RLock()
