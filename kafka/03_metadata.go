@@ -192,7 +192,7 @@ func (s *Server) autoCreate(r *request, names []string) map[string]int16 {
 	}
 	ctx, cancel := r.deadline(5000)
 	defer cancel()
-	results, err := s.client().CreateTopics(ctx, command)
+	results, err := s.makeTopics(ctx, command, false)
 	if err != nil {
 		s.o.Logger.Warn("automatic creation of topics failed", slog.Int("topics", len(names)), slog.Any("error", err))
 		for _, name := range names {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -61,12 +62,29 @@ func (s *Server) createTopics(r *request) kmsg.Response {
 }
 
 func (s *Server) runCreateTopics(r *request, req *kmsg.CreateTopicsRequest, command cluster.CreateTopics) ([]cluster.CreateTopicResult, error) {
-	if req.ValidateOnly {
-		return s.image().CheckCreateTopics(command), nil
-	}
 	ctx, cancel := r.deadline(req.TimeoutMillis)
 	defer cancel()
-	return s.client().CreateTopics(ctx, command)
+	return s.makeTopics(ctx, command, req.ValidateOnly)
+}
+
+// makeTopics makes topics, or with validateOnly judges whether they could be made.
+func (s *Server) makeTopics(ctx context.Context, command cluster.CreateTopics, validateOnly bool) ([]cluster.CreateTopicResult, error) {
+	_, cordoned := s.o.Shards.Cordoned(nil)
+	if !validateOnly && !cordoned {
+		return s.client().CreateTopics(ctx, command)
+	}
+	results := s.image().CheckCreateTopics(command)
+	for i := range results {
+		refuseCordoned(&results[i].Outcome, cordoned)
+	}
+	return results, nil
+}
+
+// refuseCordoned refuses what could be made but for there being no directory that takes new partitions (KIP-1066).
+func refuseCordoned(o *cluster.Outcome, cordoned bool) {
+	if cordoned && !o.Failed() {
+		*o = cluster.Outcome{Code: cluster.ErrInvalidReplicationFactor, Message: "all data directories are cordoned: take one out of cordoned.log.dirs"}
+	}
 }
 
 func createdTopic(name string, code int16, message string) kmsg.CreateTopicsResponseTopic {

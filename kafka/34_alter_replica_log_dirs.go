@@ -9,7 +9,7 @@ import (
 
 // AlterReplicaLogDirs (34), versions 1 to 2 (KIP-113): moves partitions to other data directories. The answer says that
 // a move was begun; DescribeLogDirs shows how far it came. What is asked last counts for a partition; asking for the
-// directory that it is in ends a move of it. A restart ends all moves, and the partitions are where they were.
+// directory that it is in ends a move of it. A cordoned one is INVALID_REPLICA_ASSIGNMENT (KIP-1066). A restart ends all moves, and the partitions are where they were.
 
 // alterReplicaLogDirs begins moves and answers each partition.
 func (s *Server) alterReplicaLogDirs(r *request) kmsg.Response {
@@ -40,6 +40,7 @@ func (s *Server) alterReplicaLogDirs(r *request) kmsg.Response {
 
 func (s *Server) moveTo(image *cluster.Image, to *engine.Store, topic string, partition int32) int16 {
 	sh, code := s.locate(image, topic, partition)
+	cordoned, _ := s.o.Shards.Cordoned(to)
 	switch {
 	case to == nil:
 		return codeLogDirNotFound
@@ -47,6 +48,8 @@ func (s *Server) moveTo(image *cluster.Image, to *engine.Store, topic string, pa
 		return codeKafkaStorageError
 	case code != codeNone:
 		return code
+	case cordoned && sh.Store() != to: // where it is already, a move ends
+		return codeInvalidReplicaAssignment
 	}
 	s.o.Shards.Move(sh, to)
 	return codeNone

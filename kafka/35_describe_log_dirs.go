@@ -22,6 +22,7 @@ func (s *Server) describeLogDirs(r *request) kmsg.Response {
 		dir := kmsg.NewDescribeLogDirsResponseDir()
 		dir.Dir = store.Dir()
 		dir.TotalBytes, dir.UsableBytes = volumeOf(dir.Dir)
+		dir.IsCordoned, _ = s.o.Shards.Cordoned(store)
 		if store.Failed() != nil {
 			dir.ErrorCode, dir.TotalBytes, dir.UsableBytes = codeKafkaStorageError, -1, -1
 		} else {

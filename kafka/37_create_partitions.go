@@ -52,8 +52,13 @@ func (s *Server) createPartitions(r *request) kmsg.Response {
 }
 
 func (s *Server) runCreatePartitions(r *request, req *kmsg.CreatePartitionsRequest, command cluster.CreatePartitions) ([]cluster.Outcome, error) {
-	if req.ValidateOnly {
-		return s.image().CheckCreatePartitions(command), nil
+	_, cordoned := s.o.Shards.Cordoned(nil)
+	if req.ValidateOnly || cordoned {
+		outcomes := s.image().CheckCreatePartitions(command)
+		for i := range outcomes {
+			refuseCordoned(&outcomes[i], cordoned)
+		}
+		return outcomes, nil
 	}
 	ctx, cancel := r.deadline(req.TimeoutMillis)
 	defer cancel()

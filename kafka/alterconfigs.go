@@ -144,6 +144,9 @@ func (s *Server) alteredResource(image *cluster.Image, a *alteration) (cluster.R
 	if err == nil && scope == config.ScopeGroup {
 		err = s.o.Config.Consumer.Check(configs, s.resolver(image).Group(configs))
 	}
+	if err == nil && scope == config.ScopeBroker {
+		err = s.o.Config.CheckDynamic(configs)
+	}
 	if err != nil {
 		a.refuse(codeOfConfig(err), "%v", err)
 		return out, false

@@ -98,6 +98,7 @@ func (s oneStore) Stores() []*engine.Store { return []*engine.Store{s.Store} }
 
 func (s oneStore) Move(*engine.Shard, *engine.Store) {}
 
+func (s oneStore) Cordoned(*engine.Store) (it, all bool)                      { return false, false }
 func (s oneStore) Moving(model.ShardID) (*engine.Store, *engine.MoveProgress) { return nil, nil }
 
 func followTopics(t *testing.T, store *engine.Store, d cluster.Delta) {

@@ -15,7 +15,8 @@ type Metrics struct {
 	FetchedRecords  atomic.Int64
 	FetchesBlocking atomic.Int64 // fetches that had to leave the event loop
 	FetchesWaited   atomic.Int64 // fetches that became long polls
-	SlowRequests    atomic.Int64 // took longer than millrace.log.slow.request.ms
+	SlowRequests    atomic.Int64 // took longer here than millrace.log.slow.request.ms
+	SlowClients     atomic.Int64 // were not, but their clients took longer to send them and to take the answer
 	CorruptReads    atomic.Int64 // reads that met stored bytes which are damaged or cannot be read
 }
 

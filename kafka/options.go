@@ -38,6 +38,8 @@ type Shards interface {
 	Move(sh *engine.Shard, to *engine.Store)
 	// Moving returns where a log is moved to and how far that came, nil where it is not.
 	Moving(id model.ShardID) (*engine.Store, *engine.MoveProgress)
+	// Cordoned tells whether a store gets no new logs, and whether none of all does.
+	Cordoned(store *engine.Store) (it, all bool)
 }
 
 // Options wire a Server.

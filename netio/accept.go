@@ -28,7 +28,8 @@ type acceptor struct {
 	name    string
 	address string // with the real port
 	fd      int
-	paused  time.Time // when accepting was paused; zero: it is not
+	resume  time.Time // when accepting goes on; zero: it does
+	rate    bucket    // of this listener
 }
 
 // listen opens one listening socket. Accepted connections inherit its options.
@@ -90,17 +91,25 @@ func (a *acceptor) watch() error {
 func (a *acceptor) accept() {
 	s := a.server
 	for range acceptBatchMax {
+		if a.held() {
+			return
+		}
 		fd, sa, err := unix.Accept4(a.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		switch err {
 		case nil:
 		case unix.EINTR, unix.ECONNABORTED:
 			continue
 		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-			a.pause(err)
+			a.pause(acceptPause)
+			if s.metrics.AcceptPauses.Add(1) == 1 {
+				s.options.Logger.Warn("accepting paused", slog.String("listener", a.name), slog.Any("error", err))
+			}
 			return
 		default: // EAGAIN, or an error of the network that belongs to one connection
 			return
 		}
+		a.rate.take()
+		s.rate.take()
 		c := &Conn{fd: fd, listener: a.name, address: addressOf(sa)}
 		if !s.entered(c) {
 			_ = unix.Close(fd)
@@ -115,31 +124,28 @@ func (a *acceptor) accept() {
 	}
 }
 
-// pause stops accepting for a while: the socket stays readable, and without descriptors the loop would spin
-// on it. Connections meanwhile wait in the kernel's backlog.
-func (a *acceptor) pause(err error) {
+// pause stops accepting for a while: the socket stays readable, and the loop would spin on it. Connections meanwhile
+// wait in the kernel's backlog.
+func (a *acceptor) pause(wait time.Duration) {
 	l := a.server.loops[0]
 	_ = l.poller.Delete(a.fd)
-	a.paused = time.Now()
-	if a.server.metrics.AcceptPauses.Add(1) == 1 {
-		a.server.options.Logger.Warn("accepting paused", slog.String("listener", a.name), slog.Any("error", err))
-	}
-	l.timer.armAccept()
+	a.resume = time.Now().Add(wait)
+	l.timer.armAccept(a.resume)
 }
 
 // retry goes on accepting once the pause is over.
 func (a *acceptor) retry(now time.Time) {
-	if a.paused.IsZero() {
+	if a.resume.IsZero() {
 		return
 	}
-	if now.Sub(a.paused) < acceptPause {
-		a.server.loops[0].timer.armAccept()
+	if now.Before(a.resume) {
+		a.server.loops[0].timer.armAccept(a.resume)
 		return
 	}
-	a.paused = time.Time{}
+	a.resume = time.Time{}
 	if err := a.watch(); err != nil { // no kernel memory for it yet
-		a.paused = now
-		a.server.loops[0].timer.armAccept()
+		a.resume = now.Add(acceptPause)
+		a.server.loops[0].timer.armAccept(a.resume)
 	}
 }
 

@@ -2,6 +2,7 @@ package netio
 
 import (
 	"net/netip"
+	"time"
 
 	"millrace/perf"
 )
@@ -35,6 +36,9 @@ type Conn struct {
 	open          queue
 	exchanges     int // in both
 	outboundBytes int64
+
+	frameBegan time.Time // when the first bytes of the frame in asm were read; zero: there are none
+	lagging    bool      // the last flush left something in sending
 
 	idle, slow, receiving ageNode
 	wait                  waitNode

@@ -102,10 +102,13 @@ func (c *Conn) letGo() {
 		c.dropStash()
 	}
 	for c.sending.first != nil {
-		l.freeExchange(c.sending.pop())
+		x := c.sending.pop()
+		x.Tell = true
+		l.freeExchange(x)
 	}
 	for c.open.first != nil {
 		if x := c.open.pop(); x.status != exchangeOpen {
+			x.Tell = x.Tell || x.status == exchangeReplied
 			l.freeExchange(x)
 		}
 	}

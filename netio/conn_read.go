@@ -247,6 +247,9 @@ func (c *Conn) feed(chunk []byte, t *turn) []byte {
 			return chunk
 		}
 	}
+	if c.asm.headLength > 0 && c.frameBegan.IsZero() {
+		c.frameBegan = l.time
+	}
 	if c.asm.gathering() {
 		if more := int64(c.asm.room) - c.bodyCharge; more > 0 {
 			c.charge(more)
@@ -267,10 +270,14 @@ func (c *Conn) fault(cause Cause) {
 
 // deliver hands one frame to the handler.
 func (c *Conn) deliver(frame []byte, owned *perf.Buffer, t *turn) {
-	l := c.loop
+	l, began := c.loop, c.frameBegan
 	t.frames--
 	x := l.newExchange(c)
 	x.Frame, x.owned, x.Received = frame, owned, l.stamped()
+	x.Began, c.frameBegan = x.Received, time.Time{}
+	if !began.IsZero() {
+		x.Began = began
+	}
 	x.charge = int64(len(frame))
 	if owned != nil {
 		c.charge(x.charge - c.bodyCharge)

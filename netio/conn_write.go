@@ -39,6 +39,7 @@ func (c *Conn) flush(t *turn) {
 		l.server.metrics.BytesOut.Add(int64(n))
 		c.sent(n)
 	}
+	c.lagging = c.sending.first != nil
 	switch {
 	case c.sending.first == nil:
 		l.slow.remove(&c.slow)
@@ -73,6 +74,7 @@ func (c *Conn) sent(n int) {
 		c.sentBytes -= len(x.reply.B)
 		c.sending.pop()
 		c.exchanges--
+		x.Tell = x.Tell || c.lagging
 		c.loop.freeExchange(x)
 	}
 }

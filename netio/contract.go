@@ -42,6 +42,10 @@ type Handler interface {
 	// OnFrame is one whole frame, without its length prefix. x must be finished exactly once, now or later on the same loop, by
 	// Reply, Drop or Close. x.Frame is valid until OnFrame returns, or, after x.Retain, until x is finished.
 	OnFrame(x *Exchange)
+	// OnSent says that the answer of x was taken by the kernel or, where the connection is closed, never will be. It
+	// is called where x.Tell is set, and where the peer did not take the answer at once; of x only the fields that belong to
+	// the handler, the times and Conn are there, until it returns.
+	OnSent(x *Exchange)
 	// OnHalfClose says that the peer sends no more, while answers are still due: it may wait for them, or be
 	// gone. Exchanges that wait for something to happen should be finished now.
 	OnHalfClose(c *Conn)

@@ -11,8 +11,13 @@ import (
 type Exchange struct {
 	Conn     *Conn
 	Frame    []byte    // the bytes after the length prefix; see Handler.OnFrame for how long they live
-	State    any       // belongs to the handler
+	Began    time.Time // when the first bytes of the frame were read
 	Received time.Time // when the frame was whole
+
+	// These belong to the handler, and are for its OnSent.
+	Answered time.Time
+	Notes    [3]int64
+	Tell     bool // call OnSent, also where the peer takes the answer at once
 
 	next   *Exchange
 	owned  *perf.Buffer // holds Frame; nil when Frame lies in the loop's chunk

@@ -25,6 +25,7 @@ type handler struct {
 	onClose     func(c *Conn)
 	onHalfClose func(c *Conn)
 	onTimer     func(l *Loop)
+	onSent      func(x *Exchange)
 }
 
 func (h *handler) OnOpen(c *Conn) {
@@ -44,6 +45,12 @@ func (h *handler) OnFrame(x *Exchange) {
 func (h *handler) OnClose(c *Conn) {
 	if h.onClose != nil {
 		h.onClose(c)
+	}
+}
+
+func (h *handler) OnSent(x *Exchange) {
+	if h.onSent != nil {
+		h.onSent(x)
 	}
 }
 

@@ -12,13 +12,12 @@ import (
 
 // limits counts connections, in all and per address.
 type limits struct {
+	mu         sync.Mutex
 	max        int
 	perAddress int
-	overrides  map[netip.Addr]int // read only
-
-	mu   sync.Mutex
-	open int
-	by   map[netip.Addr]int
+	overrides  map[netip.Addr]int
+	open       int
+	by         map[netip.Addr]int
 }
 
 // descriptorsKept is how many of the process's descriptors are left to files and everything else: half of them,
@@ -26,41 +25,49 @@ type limits struct {
 func descriptorsKept(limit uint64) uint64 { return max(64, min(limit/2, 20480)) }
 
 func newLimits(o *Options) (*limits, error) {
-	n := &limits{max: o.ConnectionsMax, perAddress: o.ConnectionsMaxPerAddress,
-		overrides: make(map[netip.Addr]int), by: make(map[netip.Addr]int)}
+	n := &limits{by: make(map[netip.Addr]int)}
+	return n, n.set(o.ConnectionsMax, o.ConnectionsMaxPerAddress, o.ConnectionsMaxOverrides)
+}
+
+// set changes the limits, which count for connections that come from now on.
+func (n *limits) set(most, perAddress int, overrides map[string]int) error {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
-		return nil, fmt.Errorf("read limit of open files: %w", err)
+		return fmt.Errorf("read limit of open files: %w", err)
 	}
 	if kept := descriptorsKept(r.Cur); r.Cur <= kept {
-		n.max = 1
-	} else if r.Cur-kept < uint64(n.max) {
-		n.max = int(r.Cur - kept)
+		most = 1
+	} else if r.Cur-kept < uint64(most) {
+		most = int(r.Cur - kept)
 	}
-	for name, limit := range o.ConnectionsMaxOverrides {
+	byAddress := make(map[netip.Addr]int, len(overrides))
+	for name, limit := range overrides {
 		if a, err := netip.ParseAddr(name); err == nil {
-			n.overrides[a.Unmap()] = limit
+			byAddress[a.Unmap()] = limit
 			continue
 		}
 		addresses, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip", name)
 		if err != nil {
-			return nil, fmt.Errorf("connections override for %s: %w", name, err)
+			return fmt.Errorf("connections override for %s: %w", name, err)
 		}
 		for _, a := range addresses {
-			n.overrides[a.Unmap()] = limit
+			byAddress[a.Unmap()] = limit
 		}
 	}
-	return n, nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.max, n.perAddress, n.overrides = most, perAddress, byAddress
+	return nil
 }
 
 // enter counts one more connection of a, or returns which limit forbids it.
 func (n *limits) enter(a netip.Addr) (full, addressFull bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	limit, ok := n.overrides[a]
 	if !ok {
 		limit = n.perAddress
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.open >= n.max {
 		return true, false
 	}
@@ -81,6 +88,12 @@ func (n *limits) leave(a netip.Addr) int {
 		delete(n.by, a)
 	}
 	return n.open
+}
+
+func (n *limits) most() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.max
 }
 
 func (n *limits) count() int {

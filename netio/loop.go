@@ -281,6 +281,9 @@ func (l *Loop) freeExchange(x *Exchange) {
 	}
 	x.reply.Release()
 	x.owned.Release()
+	if x.Tell {
+		l.server.options.Handler.OnSent(x)
+	}
 	*x = Exchange{}
 	if l.freeCount < freeExchangesMax {
 		x.next = l.freeExchanges

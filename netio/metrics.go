@@ -64,6 +64,8 @@ type Metrics struct {
 	RefusedTotal       atomic.Int64 // closed at once: ConnectionsMax
 	RefusedPerAddress  atomic.Int64 // closed at once: limit of the address
 	AcceptPauses       atomic.Int64 // times accepting paused for want of descriptors or kernel memory
+	AcceptHolds        atomic.Int64 // times accepting waited for what Limits.Rate allows
+	ConnectionRateMax  atomic.Int64 // gauge: Limits.Rate
 	closed             [causes]atomic.Int64
 	BytesIn            atomic.Int64
 	BytesOut           atomic.Int64

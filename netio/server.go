@@ -17,6 +17,7 @@ type Server struct {
 	loops     []*Loop
 	addresses []string
 	ids       uint64 // given out on loop 0
+	rate      bucket // of all listeners; on loop 0
 
 	running  sync.WaitGroup // goroutines of the loops
 	stopOnce sync.Once
@@ -38,7 +39,7 @@ func Start(o Options) (*Server, error) {
 	if s.limits, err = newLimits(&s.options); err != nil {
 		return nil, err
 	}
-	s.metrics.ConnectionsMax.Store(int64(s.limits.max))
+	s.metrics.ConnectionsMax.Store(int64(s.limits.most()))
 	if err = s.open(); err != nil {
 		s.release()
 		return nil, err

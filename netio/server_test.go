@@ -124,6 +124,15 @@ func TestConnectionLimits(t *testing.T) {
 	eventually(t, "place free", func() bool { return s.metrics.ConnectionsOpen.Load() == 2 })
 	closedByPeer(t, from("127.0.0.3")) // without an override
 	served(from("127.0.0.1"))
+
+	must(t, s.Limit(Limits{Max: 5, PerAddress: 1}))
+	served(from("127.0.0.3"))
+	closedByPeer(t, from("127.0.0.3"))
+	served(from("127.0.0.4"))
+	closedByPeer(t, from("127.0.0.5"))
+	if s.metrics.RefusedTotal.Load() != 2 || s.metrics.ConnectionsMax.Load() != 5 {
+		t.Errorf("limits changed: %d refused, limit %d", s.metrics.RefusedTotal.Load(), s.metrics.ConnectionsMax.Load())
+	}
 }
 
 // Without descriptors accepting pauses instead of spinning, what is open is served, and accepting goes

@@ -84,8 +84,8 @@ func (l *Loop) onTimer() {
 }
 
 // armAccept makes acceptors try again after a pause.
-func (t *timer) armAccept() {
-	t.accept = time.Now().Add(acceptPause)
+func (t *timer) armAccept(at time.Time) {
+	t.accept = earlier(t.accept, at)
 	t.arm()
 }
 

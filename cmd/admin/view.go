@@ -41,6 +41,7 @@ type Disk struct {
 	Reason     string `json:"reason"`  // why so
 	TotalBytes int64  `json:"total_bytes"`
 	FreeBytes  int64  `json:"free_bytes"` // for the broker
+	Cordoned   bool   `json:"cordoned"`   // it gets no new partitions
 	Error      string `json:"error,omitempty"`
 }
 

@@ -39,6 +39,7 @@ func version() string {
 func (d *directories) disks() (list []admin.Disk) {
 	for _, at := range d.list {
 		disk := admin.Disk{Directory: at.path, TotalBytes: -1, FreeBytes: -1}
+		disk.Cordoned, _ = d.Cordoned(at.store)
 		if at.fs != nil {
 			disk.Backend, disk.Reason = at.fs.Backend()
 		}

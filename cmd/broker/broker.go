@@ -194,7 +194,7 @@ func (b *Broker) join(ctx context.Context, endpoints []cluster.Endpoint) error {
 			b.log.Info("leader epochs raised after an unclean stop", "partitions", raised.Partitions)
 		}
 	}
-	b.shards = newShardKeeper(b.config, &b.store, b.log)
+	b.shards = newShardKeeper(b.config, &b.store, b.log, b.settle)
 	b.machine.OnChange(b.shards.onChange)
 	if err := b.shards.removeOrphans(); err != nil {
 		return err
@@ -231,9 +231,14 @@ func (b *Broker) serve(endpoints []cluster.Endpoint) error {
 	}
 	b.store.setSinks(b.kafka.Sinks())
 	network.Handler = b.kafka
-	if b.net, err = netio.Start(network); err != nil {
+	server, err := netio.Start(network)
+	if err != nil {
 		return listenHint(err)
 	}
+	b.machine.Between(func(image *cluster.Image) {
+		b.net = server
+		b.shards.resolve(image)
+	})
 	if b.admin != nil {
 		b.showAdmin()
 		return b.admin.Export(admin.Kafka(b.kafka), admin.Groups(b.kafka), admin.Net(b.net.Metrics()), admin.Limits(b.config, b.store.disks))
@@ -273,6 +278,24 @@ func (b *Broker) Reread(again *config.Broker) error {
 		b.log.Warn("settings that changed wait for the next start", "settings", strings.Join(waiting, ","))
 	}
 	return nil
+}
+
+// settle takes over the dynamic settings that are no topic's. It is called between two changes of the cluster state.
+func (b *Broker) settle(r *config.Resolver) {
+	logs.Set(b.log, r.LogLevels())
+	b.store.cordon(r.Cordoned)
+	if b.net == nil {
+		return // serve calls again
+	}
+	b.kafka.LogSlowRequests(r.SlowRequest())
+	limits := netio.Limits{Rate: r.ConnectionRate(""), ListenerRate: map[string]int{}}
+	limits.Max, limits.PerAddress, limits.Overrides = r.ConnectionsMax()
+	for _, l := range b.config.Listeners {
+		limits.ListenerRate[l.Name] = r.ConnectionRate(l.Name)
+	}
+	if err := b.net.Limit(limits); err != nil {
+		b.log.Error("limits of connections stay as they were", "err", err)
+	}
 }
 
 // Ready returns why clients are not served now, nil while they are.

@@ -26,7 +26,7 @@ import (
 // holds the cluster state.
 type directories struct {
 	list []*directory
-	mu   sync.Mutex // guards what is believed of their room
+	mu   sync.Mutex // guards what is believed of their room, and which are cordoned
 
 	moves moves
 }
@@ -42,6 +42,8 @@ type directory struct {
 
 	looked time.Time // when room was found
 	room   int64
+
+	cordoned bool // it gets no new partitions
 }
 
 // roomInterval is how long the room of a directory is believed.
@@ -82,7 +84,28 @@ func (d *directories) ensure(id model.ShardID, spec engine.ShardSpec, before boo
 	return at.store.EnsureShard(id, spec)
 }
 
-// pick chooses where a new shard goes: to the directory with the most room. Since a shard takes none before its first
+// cordon notes which directories get no new partitions.
+func (d *directories) cordon(cordoned func(dir string) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, at := range d.list {
+		at.cordoned = cordoned(at.path)
+	}
+}
+
+// Cordoned tells whether a store gets no new partitions, and whether none of all does.
+func (d *directories) Cordoned(store *engine.Store) (it, all bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all = true
+	for _, at := range d.list {
+		all = all && at.cordoned
+		it = it || at.store == store && at.cordoned
+	}
+	return it, all
+}
+
+// pick chooses where a new shard goes: to the directory with the most room of those that are not cordoned. Since a shard takes none before its first
 // append, a segment is put aside for it at once, or all shards of a topic would go to one disk.
 func (d *directories) pick(segmentBytes int64) *directory {
 	if len(d.list) == 1 {
@@ -93,7 +116,7 @@ func (d *directories) pick(segmentBytes int64) *directory {
 	best := d.list[0]
 	for _, at := range d.list {
 		at.look(segmentBytes)
-		if at.room > best.room {
+		if best.cordoned && !at.cordoned || at.room > best.room && at.cordoned == best.cordoned {
 			best = at
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"millrace/cmd/logs"
 	"millrace/engine"
 	"millrace/engine/model"
 	"millrace/meta/cluster"
@@ -22,6 +21,7 @@ type shardKeeper struct {
 	settings *config.Broker
 	store    *directories
 	log      *slog.Logger
+	settle   func(*config.Resolver) // takes over settings that may have changed; never nil
 
 	// Of the goroutine that applies changes, and of who reads settings again between two of them:
 	resolver *config.Resolver
@@ -36,8 +36,8 @@ type shardKeeper struct {
 	ended   sync.WaitGroup
 }
 
-func newShardKeeper(settings *config.Broker, store *directories, log *slog.Logger) *shardKeeper {
-	k := &shardKeeper{nodeID: settings.NodeID, settings: settings, store: store, log: log, wake: make(chan struct{}, 1)}
+func newShardKeeper(settings *config.Broker, store *directories, log *slog.Logger, settle func(*config.Resolver)) *shardKeeper {
+	k := &shardKeeper{nodeID: settings.NodeID, settings: settings, store: store, log: log, settle: settle, wake: make(chan struct{}, 1)}
 	k.ended.Go(k.dropAll)
 	return k
 }
@@ -66,7 +66,7 @@ func (k *shardKeeper) reread(settings *config.Broker, image *cluster.Image) {
 
 func (k *shardKeeper) resolve(image *cluster.Image) {
 	k.resolver = config.NewResolver(k.settings, brokerConfigs(image, cluster.AllBrokers), brokerConfigs(image, k.nodeID))
-	logs.Set(k.log, k.resolver.LogLevels())
+	k.settle(k.resolver)
 }
 
 func (k *shardKeeper) followAll(image *cluster.Image) {

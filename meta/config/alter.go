@@ -112,8 +112,7 @@ func CheckConfigs(scope Scope, configs map[string]string) error {
 }
 
 func alterOne(scope Scope, next map[string]string, op Op) error {
-	_, known := definitions(scope)
-	d := known[op.Name]
+	d := definition(scope, op.Name)
 	switch {
 	case op.Kind == Delete:
 		// What an older program took and this one does not know must be deletable.

@@ -2,6 +2,9 @@ package config
 
 import (
 	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -66,8 +69,7 @@ type Broker struct {
 	SlowReader             time.Duration
 	MetaFsync              bool
 	LogLevels              LogLevels
-	SlowRequest            time.Duration // millrace.log.slow.request.ms; 0: none is logged
-	LogFormat              string        // auto, text, json
+	LogFormat              string // auto, text, json
 
 	// Topic holds the defaults of topics that these settings make.
 	Topic *Topic
@@ -86,7 +88,7 @@ type Setting struct {
 // are not the same there: those wait for the next start.
 func (b *Broker) Reread(again *Broker) (now *Broker, waiting []string, err error) {
 	merged := maps.Clone(b.settings)
-	for _, d := range BrokerDefinitions() {
+	for _, d := range brokerDefinitions(maps.Keys(b.settings), maps.Keys(again.settings)) {
 		setting, ok := again.settings[d.Name]
 		switch {
 		case !d.Dynamic && merged[d.Name].Value != setting.Value:
@@ -99,6 +101,55 @@ func (b *Broker) Reread(again *Broker) (now *Broker, waiting []string, err error
 	}
 	now, err = ParseBroker(merged)
 	return now, waiting, err
+}
+
+// Names of settings whose values depend on what a broker cannot change while it runs.
+const (
+	cordonedDirs   = "cordoned.log.dirs"
+	connectionRate = "max.connection.creation.rate"
+	perAddressMax  = "max.connections.per.ip"
+)
+
+// CheckDynamic checks dynamic configs, each of which is legal alone, against what cannot change while the broker runs:
+// its directories and its listeners. Faults are *Error, or Faults of more than one.
+func (b *Broker) CheckDynamic(configs map[string]string) error {
+	var faults []error
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		if reason := b.unfit(name, configs[name]); reason != "" {
+			faults = append(faults, &Error{Kind: KindInvalid, Name: name, Value: configs[name], Reason: reason})
+		}
+	}
+	return join(faults)
+}
+
+// unfit says why this broker cannot have a value that is legal alone, empty where it can.
+func (b *Broker) unfit(name, value string) string {
+	if listener, _ := ofListener(name); listener != "" &&
+		!slices.ContainsFunc(b.Listeners, func(l Listener) bool { return strings.ToLower(l.Name) == listener }) {
+		return "there is no listener " + listener + " (names are in lower case here)"
+	}
+	if name == perAddressMax && strings.TrimSpace(value) == "0" && len(b.ConnectionsMaxOverrides) == 0 {
+		return "0 lets nobody in without max.connections.per.ip.overrides among the broker's own settings"
+	}
+	if name != cordonedDirs {
+		return ""
+	}
+	for dir := range splitList(value) {
+		if dir == "*" && strings.TrimSpace(value) != "*" {
+			return "* stands for all directories and must stand alone"
+		}
+		if dir != "*" && !slices.ContainsFunc(b.DataDirs, func(o string) bool { return sameDir(dir, o) }) {
+			return dir + " is not in log.dirs"
+		}
+	}
+	return ""
+}
+
+// sameDir tells whether two paths, each of which may be relative, name one directory.
+func sameDir(a, b string) bool {
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return a == b && errA == nil && errB == nil
 }
 
 // Settings are the static settings of a broker, merged by the caller.

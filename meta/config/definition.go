@@ -120,6 +120,8 @@ type Definition struct {
 	Synonyms []Synonym
 	// Dynamic broker settings may be altered while the broker runs.
 	Dynamic bool
+	// PerListener broker settings may be set for one listener besides, as listener.name.NAME.SETTING.
+	PerListener bool
 	// Sensitive values are never shown.
 	Sensitive bool
 	// Check tells what is wrong with a value that has the right type; nil: nothing can be.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -21,7 +22,7 @@ type Row struct {
 // Rows returns every setting of the broker in the order of names. Sensitive values are hidden.
 func (b *Broker) Rows() []Row {
 	var rows []Row
-	for _, d := range BrokerDefinitions() {
+	for _, d := range brokerDefinitions(maps.Keys(b.settings)) {
 		row := Row{Name: d.Name, Value: d.Default, Default: d.Default, Source: SourceDefault.String(), Effect: d.Standing.String(), Doc: d.short}
 		if row.Doc == "" {
 			row.Doc = firstSentence(d.Doc)

@@ -37,10 +37,6 @@ func groupTable() []*Definition {
 
 func brokerConsumerGroups() []*Definition {
 	policy, policyValid := oneOf("bidirectional", "upgrade", "downgrade", "disabled")
-	dynamic := func(d *Definition) *Definition {
-		d.Dynamic = true
-		return d
-	}
 	return []*Definition{
 		numbered("group.consumer.session.timeout.ms", Int, "45000", 1, "",
 			"How long a member of a group of the consumer protocol may be silent before it is taken out."),

@@ -59,14 +59,5 @@ func logLevels(text string) LogLevels {
 
 // LogLevels returns what components log at least.
 func (r *Resolver) LogLevels() LogLevels {
-	const name = "millrace.log.level"
-	for _, values := range []map[string]string{r.dynamic, r.dynamicAll} {
-		if levels, err := ParseLogLevels(values[name]); err == nil {
-			return levels
-		}
-	}
-	if setting, ok := r.static[name]; ok {
-		return logLevels(setting.Value)
-	}
-	return logLevels(BrokerDefinition(name).Default)
+	return logLevels(r.broker("millrace.log.level").Text)
 }

@@ -127,13 +127,14 @@ func (p *brokerParser) broker() *Broker {
 		MetaFsync:              p.value("millrace.meta.fsync").Bool,
 		LogLevels:              logLevels(p.value("millrace.log.level").Text),
 		LogFormat:              p.value("millrace.log.format").Text,
-		SlowRequest:            milliseconds(number("millrace.log.slow.request.ms")),
 	}
 	if !p.value("log.cleaner.enable").Bool {
 		b.CleanInterval = math.MaxInt64
 	}
-	if b.ConnectionsMaxPerAddress == 0 && len(overrides) == 0 {
-		p.fault("max.connections.per.ip", "0 lets nobody in without max.connections.per.ip.overrides")
+	for _, name := range slices.Sorted(maps.Keys(p.values)) {
+		if reason := b.unfit(name, p.values[name].Text); reason != "" {
+			p.fault(name, reason)
+		}
 	}
 	if b.GroupSessionMin > b.GroupSessionMax {
 		p.fault("group.min.session.timeout.ms", "is above group.max.session.timeout.ms: no member could join")

@@ -1,7 +1,11 @@
 package config
 
 import (
+	"maps"
+	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -80,6 +84,55 @@ func (r *Resolver) Topic(overrides map[string]string) *Topic {
 		return r.defaultTopic
 	}
 	return r.parseTopic(overrides)
+}
+
+// broker returns the value of a broker's setting that counts. One that does not parse is passed over.
+func (r *Resolver) broker(name string) Parsed {
+	d := BrokerDefinition(name)
+	places := []map[string]string{r.dynamic, r.dynamicAll}
+	if setting, ok := r.static[name]; ok {
+		places = append(places, map[string]string{name: setting.Value})
+	}
+	for _, values := range places {
+		if value, ok := values[name]; ok {
+			if v, err := d.parse(value); err == nil {
+				return v
+			}
+		}
+	}
+	if d.Null {
+		return Parsed{}
+	}
+	return d.defaultValue()
+}
+
+// SlowRequest returns from how long on a request is logged; 0: none is.
+func (r *Resolver) SlowRequest() time.Duration {
+	return milliseconds(r.broker("millrace.log.slow.request.ms").Number)
+}
+
+// ConnectionsMax returns how many connections there may be, how many of an address, and exceptions by address.
+func (r *Resolver) ConnectionsMax() (all, perAddress int, overrides map[string]int) {
+	overrides, _ = parseOverrides(r.broker("max.connections.per.ip.overrides").Text) // it was checked
+	return int(r.broker("max.connections").Number), int(r.broker(perAddressMax).Number), overrides
+}
+
+// ConnectionRate returns how many new connections a second one listener takes or, for "", all of them together; 0: any
+// number.
+func (r *Resolver) ConnectionRate(listener string) int {
+	name := connectionRate
+	if listener != "" {
+		name = "listener.name." + strings.ToLower(listener) + "." + name
+	}
+	if rate := r.broker(name).Number; rate < math.MaxInt32 {
+		return int(rate)
+	}
+	return 0
+}
+
+// Cordoned tells whether a data directory gets no new partitions.
+func (r *Resolver) Cordoned(dir string) bool {
+	return slices.ContainsFunc(r.broker(cordonedDirs).List, func(cordoned string) bool { return cordoned == "*" || sameDir(cordoned, dir) })
 }
 
 func (r *Resolver) parseTopic(overrides map[string]string) *Topic {
@@ -188,7 +241,7 @@ func (d *Definition) entry(synonyms []SynonymValue) Entry {
 // configs of all brokers that are set.
 func (r *Resolver) DescribeBroker(own bool) []Entry {
 	var entries []Entry
-	for _, d := range BrokerDefinitions() {
+	for _, d := range brokerDefinitions(maps.Keys(r.dynamic), maps.Keys(r.dynamicAll), maps.Keys(r.static)) {
 		var synonyms []SynonymValue
 		add := func(value string, ok bool, source Source) {
 			if ok {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,26 +108,76 @@ func GroupDefinitions() []*Definition { return theTable().group }
 func GroupDefinition(name string) *Definition { return theTable().groupByName[name] }
 
 // definitions returns those of a scope.
-func definitions(scope Scope) (list []*Definition, byName map[string]*Definition) {
-	t := theTable()
+func definitions(scope Scope) []*Definition {
 	switch scope {
 	case ScopeTopic:
-		return t.topic, t.topicByName
+		return TopicDefinitions()
 	case ScopeGroup:
-		return t.group, t.groupByName
+		return GroupDefinitions()
 	}
-	return t.broker, t.brokerByName
+	return BrokerDefinitions()
+}
+
+// definition returns the one of a name, nil if there is none.
+func definition(scope Scope, name string) *Definition {
+	switch scope {
+	case ScopeTopic:
+		return TopicDefinition(name)
+	case ScopeGroup:
+		return GroupDefinition(name)
+	}
+	return BrokerDefinition(name)
 }
 
 // TopicDefinition returns a topic's config, nil if there is none of that name.
 func TopicDefinition(name string) *Definition { return theTable().topicByName[name] }
 
-// BrokerDefinition returns a broker's setting, nil if there is none of that name.
-func BrokerDefinition(name string) *Definition { return theTable().brokerByName[name] }
+// BrokerDefinition returns a broker's setting, nil if there is none of that name. It may be that of one listener.
+func BrokerDefinition(name string) *Definition {
+	if d := theTable().brokerByName[name]; d != nil {
+		return d
+	}
+	listener, base := ofListener(name)
+	d := theTable().brokerByName[base]
+	if listener == "" || d == nil || !d.PerListener {
+		return nil
+	}
+	one := *d
+	one.Name, one.Default, one.Null = name, "", true
+	return &one
+}
+
+// ofListener splits listener.name.NAME.SETTING. The listener is empty where name is none.
+func ofListener(name string) (listener, setting string) {
+	rest, ok := strings.CutPrefix(name, "listener.name.")
+	if !ok {
+		return "", ""
+	}
+	listener, setting, _ = strings.Cut(rest, ".")
+	return listener, setting
+}
+
+// brokerDefinitions returns the settings of brokers and those of single listeners among names, in the order of names.
+func brokerDefinitions(names ...iter.Seq[string]) []*Definition {
+	list := slices.Clone(BrokerDefinitions())
+	seen := map[string]bool{}
+	for _, some := range names {
+		for name := range some {
+			if listener, _ := ofListener(name); listener != "" && !seen[name] {
+				if d := BrokerDefinition(name); d != nil {
+					seen[name] = true
+					list = append(list, d)
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b *Definition) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
 
 // Nearest returns the valid name that is most like name, empty if none is.
 func Nearest(scope Scope, name string) string {
-	definitions, _ := definitions(scope)
+	definitions := definitions(scope)
 	name = strings.ToLower(name)
 	if len(name) > 256 {
 		return ""

@@ -33,6 +33,11 @@ func ranked(importance Importance, d *Definition) *Definition {
 	return d
 }
 
+func dynamic(d *Definition) *Definition {
+	d.Dynamic = true
+	return d
+}
+
 func limited(name string, t Type, value string, low, high int64, doc string) *Definition {
 	check, valid := between(low, high)
 	return &Definition{Name: name, Type: t, Default: value, Check: check, Valid: valid, Doc: doc}
@@ -46,6 +51,8 @@ func brokerIdentity() []*Definition {
 		{Name: "broker.rack", Type: String, Null: true, Doc: "The rack or zone of this broker, told to clients."},
 		ranked(High, &Definition{Name: "log.dirs", Type: List, Null: true,
 			Doc: "The data directories, one for each disk, separated by commas. The first also keeps topics, settings, groups and offsets. A new partition goes to the one with the most room; one that fails takes only its partitions down. Where it is not set, log.dir counts."}),
+		{Name: cordonedDirs, Type: List, Default: "", Dynamic: true,
+			Doc: "Those of log.dirs that get no new partitions, * for all of them: then no topic can be made. What is in them stays, and is served."},
 		ranked(High, &Definition{Name: "log.dir", Type: String, Default: "millrace-data",
 			Doc: "The one data directory, where log.dirs is not set. A relative one begins at the working directory."}),
 		ranked(High, &Definition{Name: "listeners", Type: List, Default: "PLAINTEXT://127.0.0.1:9092",
@@ -89,6 +96,7 @@ func brokerNetwork() []*Definition {
 		_, err := parseOverrides(v.Text)
 		return err
 	}
+	rate, rateValid := atLeast(1)
 	return []*Definition{
 		ranked(High, limited("socket.request.max.bytes", Int, "104857600", 1024, math.MaxInt32,
 			"The largest request; a larger one closes its connection.")),
@@ -98,10 +106,12 @@ func brokerNetwork() []*Definition {
 		limited("max.incremental.fetch.session.cache.slots", Int, "1000", 0, 1_000_000, "How many fetch sessions are kept for clients."),
 		numbered("connections.max.idle.ms", Long, "600000", -1, "",
 			"How long a connection may be idle before it is closed; -1 keeps it forever."),
-		limited("max.connections", Int, "2147483647", 1, math.MaxInt32,
-			"How many connections there may be at once. The limit of open files bounds them besides."),
-		limited("max.connections.per.ip", Int, "2147483647", 0, math.MaxInt32, "How many connections one address may have at once."),
-		checked(&Definition{Name: "max.connections.per.ip.overrides", Type: String, Default: "",
+		dynamic(limited("max.connections", Int, "2147483647", 1, math.MaxInt32,
+			"How many connections there may be at once. The limit of open files bounds them besides.")),
+		dynamic(limited(perAddressMax, Int, "2147483647", 0, math.MaxInt32, "How many connections one address may have at once.")),
+		checked(&Definition{Name: connectionRate, Type: Int, Default: "2147483647", Dynamic: true, PerListener: true,
+			Doc: "How many new connections may come in a second, after a quiet one as many at once; others wait until it is their turn. listener.name.NAME." + connectionRate + ", with the name in lower case, bounds those of one listener besides."}, rate, rateValid),
+		checked(&Definition{Name: "max.connections.per.ip.overrides", Type: String, Default: "", Dynamic: true,
 			Doc: "Limits of single addresses, as ADDRESS:COUNT,ADDRESS:COUNT. Addresses are numbers, host names are not looked up."},
 			overrides, "ADDRESS:COUNT,..."),
 	}
@@ -125,6 +135,7 @@ func brokerGroups() []*Definition {
 func brokerOwn() []*Definition {
 	backend, backendValid := oneOf("auto", "ring", "posix")
 	format, formatValid := oneOf("auto", "text", "json")
+	slow, slowValid := between(0, math.MaxInt32)
 	admin := func(v Parsed) error {
 		if v.Text == "" {
 			return nil
@@ -159,8 +170,9 @@ func brokerOwn() []*Definition {
 			Doc: "Whether changes of topics and settings are synced to disk before they are answered. Without it a power cut may take the newest of them; a killed process takes none."},
 		checked(&Definition{Name: "millrace.log.level", Type: String, Default: "info", Dynamic: true,
 			Doc: "What is logged at least, and after it what single components log, as in warn,engine=debug."}, logLevel, logLevelValid),
-		limited("millrace.log.slow.request.ms", Long, "1000", 0, math.MaxInt32,
-			"From how long on a request is logged with the time of its phases, at most one a second; what a fetch waits for records does not count. 0 logs none."),
+		checked(&Definition{Name: "millrace.log.slow.request.ms", Type: Long, Default: "1000", Dynamic: true,
+			Doc: "From how long on a request is logged with the time of its phases, at most one a second; what it waits for records, or for its client to send and to take, does not count. 0 logs none."},
+			slow, slowValid),
 		checked(&Definition{Name: "millrace.log.format", Type: String, Default: "auto",
 			Doc: "The form of the log: 'auto' is text on a terminal and JSON otherwise."}, format, formatValid),
 	}

@@ -25,10 +25,6 @@ func brokerWithoutEffect() []*Definition {
 	accept("Of authentication, which does not exist here yet.", rowsOfTokens)
 	refuse("A class of Java to be loaded.",
 		"classes of Java cannot be loaded here: leave it out", rowsOfClasses)
-	refuse("How many new connections an address or the broker takes in a second.",
-		"it is not limited here; max.connections and max.connections.per.ip are", rowsOfConnectionRate)
-	refuse("Directories that get no new partitions.",
-		"it is not possible here yet: leave it out", rowsOfCordon)
 	refuse("The directory of the cluster state.",
 		"the cluster state is in the first of log.dirs: leave it out, and name that directory first", rowsOfMetaDirectory)
 	refuse("The brokers that keep the cluster state.",
@@ -181,12 +177,6 @@ group.streams.topology.description.plugin.class class none
 kafka.metrics.reporters list ""
 metric.reporters list "org.apache.kafka.common.metrics.JmxReporter" dynamic
 replica.selector.class string none
-`
-	rowsOfConnectionRate = `
-max.connection.creation.rate int "2147483647" dynamic
-`
-	rowsOfCordon = `
-cordoned.log.dirs list "" dynamic
 `
 	rowsOfMetaDirectory = `
 metadata.log.dir string none
