@@ -2,6 +2,7 @@ package perf
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -37,7 +38,7 @@ func (b *Buffer) Release() {
 }
 
 // Pool hands out buffers in power-of-two size classes and keeps at most RetainBytes of idle ones, so that
-// the memory of a burst goes back to the runtime. It is safe for concurrent use; Get and Release of a kept
+// the memory of a burst goes back to the runtime; Trim gives up those that nobody needs any more. It is safe for concurrent use; Get and Release of a kept
 // buffer do not allocate.
 type Pool struct {
 	retainBytes int64
@@ -47,8 +48,9 @@ type Pool struct {
 }
 
 type freeList struct {
-	mu   sync.Mutex
-	free []*Buffer
+	mu    sync.Mutex
+	free  []*Buffer
+	least int // of free since the last Trim
 }
 
 // NewPool returns a pool that keeps at most retainBytes of idle buffers.
@@ -69,6 +71,7 @@ func (p *Pool) Get(size int) *Buffer {
 		b := l.free[n-1]
 		l.free[n-1] = nil
 		l.free = l.free[:n-1]
+		l.least = min(l.least, n-1)
 		l.mu.Unlock()
 		p.idle.Add(-int64(cap(b.full)))
 		return b
@@ -99,6 +102,22 @@ func (p *Pool) put(b *Buffer) {
 	l.mu.Lock()
 	l.free = append(l.free, b)
 	l.mu.Unlock()
+}
+
+// Trim lets go of the buffers that nobody needed since the last Trim, and returns their bytes.
+func (p *Pool) Trim() (bytes int64) {
+	for i := range p.class {
+		l := &p.class[i]
+		l.mu.Lock()
+		for _, b := range l.free[:l.least] {
+			bytes += int64(cap(b.full))
+		}
+		l.free = slices.Delete(l.free, 0, l.least) // those that wait longest stand first
+		l.least = len(l.free)
+		l.mu.Unlock()
+	}
+	p.idle.Add(-bytes)
+	return bytes
 }
 
 // classBytes is the capacity of the buffers of a class.

@@ -31,6 +31,24 @@ func TestPoolDoesNotKeepHugeBuffers(t *testing.T) {
 	}
 }
 
+func TestTrimDropsWhatNobodyNeeds(t *testing.T) {
+	p := NewPool(1 << 20)
+	a, b, c := p.Get(1000), p.Get(1000), p.Get(5000)
+	for _, buffer := range []*Buffer{a, b, c} {
+		buffer.Release()
+	}
+	if n := p.Trim(); n != 0 || p.Idle() != 1024+1024+8192 {
+		t.Fatalf("%d bytes trimmed of what was in use, %d idle", n, p.Idle())
+	}
+	p.Get(1000).Release() // one of the two is enough
+	if n := p.Trim(); n != 1024+8192 || p.Idle() != 1024 {
+		t.Fatalf("%d bytes trimmed, %d idle", n, p.Idle())
+	}
+	if again := p.Get(1000); again != b {
+		t.Fatal("the one that was in use is gone")
+	}
+}
+
 func TestGetAndReleaseDoNotAllocate(t *testing.T) {
 	p := NewPool(1 << 20)
 	p.Get(4000).Release()

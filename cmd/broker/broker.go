@@ -51,6 +51,7 @@ type Broker struct {
 
 	admin   *admin.Server
 	pool    *perf.Pool
+	memory  *memoryKeeper
 	store   directories
 	machine *cluster.Machine
 	groups  *group.Store
@@ -84,6 +85,8 @@ func (b *Broker) open(ctx context.Context) error {
 	if err := b.openAdmin(); err != nil {
 		return err
 	}
+	b.memory = newMemoryKeeper(b.pool)
+	go b.memory.run() // until Close
 	if err := b.store.find(b.config, b.log); err != nil {
 		return err
 	}
@@ -372,5 +375,8 @@ func (b *Broker) Close(ctx context.Context) error {
 		errs = append(errs, b.admin.Close(ctx))
 	}
 	errs = append(errs, b.store.release())
+	if b.memory != nil {
+		b.memory.close()
+	}
 	return errors.Join(errs...)
 }

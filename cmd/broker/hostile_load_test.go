@@ -105,6 +105,9 @@ func pin(t *testing.T, pid, core int) {
 	}
 }
 
+// idleSlack is how much more memory a broker may have a minute after hostile loads.
+const idleSlack = 96 << 20
+
 // TestHostileLoad runs each kind of hostile load for a while, then well-formed requests at the same rate, and at last
 // all hostile loads at once. The memory they cost is bounded, a producer and a consumer beside them go on, and when
 // they are gone, nothing of them is left. MILLRACE_TEST_HOSTILE_SECONDS makes each part so long, with the broker on one
@@ -132,6 +135,7 @@ func TestHostileLoad(t *testing.T) {
 	pair := watchBystanders(t, b)
 	defer pair.stop()
 	goroutines, sockets, files := goroutinesOf(t, b), socketsOf(t, b), openFiles(t, b)
+	before := residentBytes(t, b)
 	for _, l := range loads {
 		pair.settle(t)
 		w := watchMemory(t, b)
@@ -167,7 +171,11 @@ func TestHostileLoad(t *testing.T) {
 		<-time.After(10 * time.Millisecond)
 	}
 	want(t, "left of them", left(), nothing)
-	t.Logf("memory afterwards: %d MiB", residentBytes(t, b)>>20)
+	after := residentBytes(t, b)
+	t.Logf("memory: %d MiB before, %d MiB afterwards", before>>20, after>>20)
+	if calm > 0 && after > before+idleSlack {
+		t.Errorf("an idle minute later %d MiB more than before", (after-before)>>20)
+	}
 	checkLogRate(t, b, time.Since(began))
 }
 
