@@ -448,6 +448,49 @@ func TestK05IndexStoreDamagedInUse(t *testing.T) {
 	}
 }
 
+// A damaged table cannot be compacted. That is not tried again at once and without end, and the store goes on.
+func TestDamagedTableIsNotCompactedWithoutEnd(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	text := &logText{}
+	o.Logger = slog.New(slog.NewTextHandler(text, nil))
+	s := openTest(t, o)
+	write := func(tables int) {
+		for range tables {
+			err := errors.Join(s.index.db.Set([]byte{0xfe, 1}, make([]byte, 100), nil), s.index.db.Set([]byte{0xfe, 2}, make([]byte, 100), nil),
+				s.index.db.Flush())
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(2)
+	files, _ := filepath.Glob(filepath.Join(o.Dir, indexDirName, "*.sst"))
+	for _, path := range files {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err == nil {
+			_, err = f.WriteAt(make([]byte, 100), 20)
+			f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(40) // more than Pebble lets wait for a compaction, by default
+	failed := func() int { return text.count("could not be compacted") }
+	for deadline := time.Now().Add(20 * time.Second); failed() == 0; <-time.After(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no compaction met the damage")
+		}
+	}
+	write(40)
+	if n := failed(); n > 2 {
+		t.Errorf("%d compactions failed", n)
+	}
+	if !s.index.damaged.Load() || s.Failed() != nil {
+		t.Errorf("damaged %v, failed: %v", s.index.damaged.Load(), s.Failed())
+	}
+}
+
 // What is on record and gone or cut was inspected as "0 damages".
 func TestInspectMissesNothingThatIsOnRecord(t *testing.T) {
 	for _, c := range []struct {

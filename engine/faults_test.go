@@ -16,7 +16,7 @@ import (
 )
 
 // simStore opens a store on a simulated disk.
-func simStore(t *testing.T, disk *disktest.Disk, change func(*Options)) *testStore {
+func simStore(t testing.TB, disk *disktest.Disk, change func(*Options)) *testStore {
 	t.Helper()
 	o := Options{
 		Dir: "/data", FS: disk, IndexFS: disk.PebbleFS(), ReserveBytes: 1, CheckpointInterval: time.Hour,

@@ -240,9 +240,18 @@ func tryReadAll(t testing.TB, sh *Shard, from int64, maxBytes int) (map[int64][]
 	}
 }
 
-// parseSpan verifies and walks a span and returns the offset after its last record.
+// parseSpan is walkSpan of a span that is whole.
 func parseSpan(t testing.TB, sh *Shard, sp *Span, visit func(*model.Record)) (next int64) {
 	t.Helper()
+	next, err := walkSpan(sh, sp, visit)
+	if err != nil {
+		t.Fatalf("%s: %v", sp.Place(), err)
+	}
+	return next
+}
+
+// walkSpan verifies and walks a span and returns the offset after its last record.
+func walkSpan(sh *Shard, sp *Span, visit func(*model.Record)) (next int64, err error) {
 	b := sp.Bytes()
 	h := sp.Header
 	inside := sp.AtBlock
@@ -250,7 +259,7 @@ func parseSpan(t testing.TB, sh *Shard, sp *Span, visit func(*model.Record)) (ne
 	for len(b) > 0 {
 		if !inside {
 			if err := h.Parse(b, sh.Identity()); err != nil {
-				t.Fatalf("%s: %v", sp.Place(), err)
+				return next, err
 			}
 			b = b[model.HeaderSize:]
 			inside = true
@@ -263,13 +272,13 @@ func parseSpan(t testing.TB, sh *Shard, sp *Span, visit func(*model.Record)) (ne
 		}
 		var block model.BlockHeader
 		if err := block.Verify(b, sh.Identity()); err != nil {
-			t.Fatalf("%s: block: %v", sp.Place(), err)
+			return next, fmt.Errorf("block: %w", err)
 		}
 		for rest := b[model.BlockHeaderSize:block.Size()]; len(rest) > 0; {
 			var r model.Record
 			n, err := model.ParseRecord(rest, &r)
 			if err != nil {
-				t.Fatal(err)
+				return next, err
 			}
 			visit(&r)
 			next = r.Offset + 1
@@ -281,7 +290,7 @@ func parseSpan(t testing.TB, sh *Shard, sp *Span, visit func(*model.Record)) (ne
 			next = h.LastOffset + 1
 		}
 	}
-	return next
+	return next, nil
 }
 
 func parseSpanUntil(t testing.TB, sh *Shard, sp *Span, visit func(offset int64)) {

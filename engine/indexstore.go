@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 
@@ -85,12 +86,16 @@ func tryIndexStore(o *Options, dir string, onFail func(error)) (x *indexStore, e
 		MemTableSize:                memTableBytes,
 		MemTableStopWritesThreshold: 4,
 		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       math.MaxInt, // where a damaged table keeps them from being compacted
 		MaxOpenFiles:                256,
 		FormatMajorVersion:          pebble.FormatNewest,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 1 },
 		Logger:                      indexLogger{o.Logger},
-		EventListener:               &pebble.EventListener{DataCorruption: x.corrupt(o)},
-		DisableTableStats:           true,
+		EventListener: &pebble.EventListener{DataCorruption: x.corrupt(o), BackgroundError: func(err error) {
+			gate.Rest()
+			o.Logger.Warn("index store could not be compacted", "dir", dir, "err", err)
+		}},
+		DisableTableStats: true,
 	}
 	options.Experimental.CompactionScheduler = gate
 	if x.db, err = pebble.Open(dir, options); err != nil {

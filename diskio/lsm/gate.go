@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -9,7 +10,7 @@ import (
 // Gate is a compaction scheduler that has Pebble compact one thing at a time, and nothing before its Open has
 // returned: an Open that fails, as on a disk that fails, closes what a compaction that a flush of the replayed log
 // began is still using, and the process ends in a panic of that goroutine (Pebble 2.1.7). Its own scheduler also
-// leaves a goroutine behind then.
+// leaves a goroutine behind then. After a compaction that failed the gate can be made to rest.
 type Gate struct {
 	db pebble.DBForCompaction // set before all other calls
 
@@ -17,10 +18,14 @@ type Gate struct {
 	idle     *sync.Cond // granting came to an end
 	open     bool
 	gone     bool
-	busy     bool // a compaction runs, or is about to
-	granting bool // the DB is being asked
-	missed   bool // somebody wanted to meanwhile
+	busy     bool        // a compaction runs, or is about to
+	granting bool        // the DB is being asked
+	missed   bool        // somebody wanted to meanwhile
+	resting  *time.Timer // nil: not
 }
+
+// restTime is for how long a gate rests.
+const restTime = time.Minute
 
 // NewGate returns a gate that is closed, for the Options of one Pebble.
 func NewGate() *Gate {
@@ -37,6 +42,26 @@ func (g *Gate) Open() {
 	g.grant()
 }
 
+// Rest lets no compaction begin for a minute. It is to be called when one failed: Pebble tries the same again at once,
+// and on a damaged table without end.
+func (g *Gate) Rest() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.resting == nil && !g.gone {
+		g.resting = time.AfterFunc(restTime, g.rested)
+	}
+}
+
+func (g *Gate) rested() {
+	g.mu.Lock()
+	g.resting = nil
+	g.mu.Unlock()
+	g.grant()
+}
+
+// freeLocked tells whether a compaction may begin.
+func (g *Gate) freeLocked() bool { return g.open && !g.gone && !g.busy && g.resting == nil }
+
 // Register implements pebble.CompactionScheduler.
 func (g *Gate) Register(_ int, db pebble.DBForCompaction) { g.db = db }
 
@@ -45,6 +70,9 @@ func (g *Gate) Unregister() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gone = true
+	if g.resting != nil {
+		g.resting.Stop()
+	}
 	for g.granting {
 		g.idle.Wait()
 	}
@@ -54,7 +82,7 @@ func (g *Gate) Unregister() {
 func (g *Gate) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.open || g.gone || g.busy {
+	if !g.freeLocked() {
 		g.missed = true
 		return false, nil
 	}
@@ -90,7 +118,7 @@ func (g *Gate) grant() {
 	if g.granting {
 		return // who asks looks again
 	}
-	for again := true; again && g.open && !g.gone && !g.busy; again = g.missed {
+	for again := true; again && g.freeLocked(); again = g.missed {
 		g.granting, g.busy, g.missed = true, true, false
 		g.mu.Unlock()
 		accepted := false
