@@ -1,13 +1,11 @@
 package kafka
 
 import (
-	"errors"
 	"fmt"
 
 	"millrace/engine"
 	"millrace/engine/model"
 	"millrace/kafka/recordbatch"
-	"millrace/meta/cluster"
 )
 
 // Produce, key 0, versions 3 to 13 (KIP-98, KIP-467 record errors from v8, KIP-516 topic ids from v13).
@@ -26,6 +24,18 @@ type produceRequest struct {
 	topics  []produceTopic
 	slots   []produceSlot
 	names   []byte // of the topics, copied: the frame is gone when the answer is made
+
+	rest           wireReader // what is not appended yet, in the frame
+	topicsLeft     int        // in rest, beside the one at hand
+	partitionsLeft int        // in rest, of the one at hand
+	view           *topicView // of the topic at hand, nil: there is none
+	unknown        int16      // the code for that
+	refusal        int16      // where set, every partition gets it and nothing is appended
+	work           int64      // that appending took, see loopWorkMax
+	accepted       int64      // bytes of batches
+
+	away bool           // a worker has all but e and done
+	done *engine.Append // finished meanwhile
 }
 
 type produceTopic struct {
@@ -46,30 +56,31 @@ type produceSlot struct {
 
 // produce starts a Produce request.
 func (l *loop) produce(e *exchange) {
-	partitions, whole := checkProduce(wireReader{b: e.body, flexible: e.flexible()}, e.version)
+	most := l.server.o.Config.QueuedRequestBytesMax / 2 / producedPartitionBytes // others do not fit
+	partitions, whole := checkProduce(wireReader{b: e.body, flexible: e.flexible()}, e.version, int(most))
 	if !whole {
-		l.closeConn(e, "malformed Produce request")
+		l.closeConn(e, "malformed Produce request, or one of too many partitions")
 		return
 	}
 	if partitions > wideRequest && !l.afford(e, int64(partitions)*producedPartitionBytes) {
 		return
 	}
-	r := wireReader{b: e.body, flexible: e.flexible()}
 	p := l.newProduce(e)
-	_, transactional := r.string()
-	p.acks = r.int16()
-	r.int32() // timeout: one replica has nobody to wait for
-	refusal := int16(codeNone)
+	p.rest = wireReader{b: e.body, flexible: e.flexible()}
+	_, transactional := p.rest.string()
+	p.acks = p.rest.int16()
+	p.rest.int32() // timeout: one replica has nobody to wait for
 	switch {
 	case transactional:
-		refusal = codeTransactionalIDAuthorizationFailed
+		p.refusal = codeTransactionalIDAuthorizationFailed
 	case p.acks < -1 || p.acks > 1:
-		refusal = codeInvalidRequiredAcks
+		p.refusal = codeInvalidRequiredAcks
 	}
-	for range r.array(1) {
-		l.produceTopic(p, &r, refusal)
-	}
-	if p.pending == 0 {
+	p.topicsLeft = p.rest.array(1)
+	switch {
+	case !l.producer.walk(p):
+		l.leave(p)
+	case p.pending == 0:
 		l.produced(p)
 	}
 }
@@ -78,8 +89,8 @@ func (l *loop) produce(e *exchange) {
 // the message of an error.
 const producedPartitionBytes = 256
 
-// checkProduce tells whether a request is whole, and how many partitions it has.
-func checkProduce(r wireReader, version int16) (partitions int, whole bool) {
+// checkProduce tells whether a request is whole, of at most most partitions, and how many it has.
+func checkProduce(r wireReader, version int16, most int) (partitions int, whole bool) {
 	r.string()
 	r.int16()
 	r.int32()
@@ -90,131 +101,34 @@ func checkProduce(r wireReader, version int16) (partitions int, whole bool) {
 			return 0, false
 		}
 		n := r.array(6)
-		partitions += n + 1 // an empty topic takes something, too
+		if partitions += n + 1; partitions > most { // an empty topic takes something, too
+			return 0, false
+		}
 		for range n {
 			r.int32()
 			r.bytes()
-			r.tags(nil)
+			r.tags(noneTagged)
 		}
-		r.tags(nil)
+		r.tags(noneTagged)
 	}
-	r.tags(nil)
+	r.tags(noneTagged)
 	return partitions, !r.bad
-}
-
-// produceTopic appends what one topic was sent. With a refusal every partition gets it and nothing is
-// appended.
-func (l *loop) produceTopic(p *produceRequest, r *wireReader, refusal int16) {
-	t := produceTopic{nameFrom: len(p.names)}
-	var topic *cluster.Topic
-	image := l.image()
-	unknown := int16(codeUnknownTopicOrPartition)
-	if p.e.version >= 13 {
-		copy(t.id[:], r.take(len(t.id)))
-		topic, unknown = image.TopicByID(t.id), codeUnknownTopicID
-	} else {
-		name, _ := r.string()
-		p.names = append(p.names, name...)
-		topic = image.TopicByName(name)
-	}
-	t.nameTo = len(p.names)
-	var view *topicView
-	if topic != nil {
-		view = l.view(image, topic)
-	}
-	for range r.array(1) {
-		slot := produceSlot{partition: r.int32(), code: refusal, baseOffset: -1, appendTime: -1, logStart: -1, recordIndex: -1}
-		records, _ := r.bytes()
-		r.tags(nil)
-		p.slots = append(p.slots, slot)
-		t.slots++
-		s := &p.slots[len(p.slots)-1]
-		switch {
-		case refusal != codeNone:
-		case view == nil:
-			s.code = unknown
-		default:
-			l.producePartition(p, s, view, records)
-		}
-		p.failed = p.failed || s.code != codeNone
-	}
-	r.tags(nil)
-	p.topics = append(p.topics, t)
-}
-
-// producePartition checks one batch and hands it to its shard.
-func (l *loop) producePartition(p *produceRequest, s *produceSlot, view *topicView, records []byte) {
-	shard, code := view.shard(l.server, s.partition)
-	if code != codeNone {
-		s.code = code
-		return
-	}
-	a := l.newAppend()
-	a.User, a.Slot = p, int32(len(p.slots)-1)
-	a.RequireHighWatermark = p.acks == -1
-	err := l.submit(p.e, shard, view, records, a)
-	if err == nil {
-		p.pending++
-		l.server.metrics.ProducedBytes.Add(int64(len(records)))
-		p.e.conn.client.produced.Add(int64(len(records)))
-		return
-	}
-	l.freeAppend(a)
-	s.code = codeOf(err)
-	s.message = err.Error()
-	var bad *recordbatch.BatchError
-	if errors.As(err, &bad) {
-		s.recordIndex = bad.Index
-	}
-}
-
-// submit decodes a batch into its shard. The decoder belongs to the loop: it is open only within the call.
-func (l *loop) submit(e *exchange, shard *engine.Shard, view *topicView, records []byte, a *engine.Append) error {
-	batch := &l.batch
-	if err := batch.ParseProduced(records, view.config.MessageBytesMax); err != nil {
-		return err
-	}
-	if batch.Codec() == model.CodecZstd && e.version < 7 {
-		return errZstdVersion
-	}
-	l.limits = recordbatch.Limits{
-		Now:                l.server.o.Now().UnixMilli(),
-		RecordBytesMax:     int64(view.config.DecompressedMessageBytesMax),
-		DecodedBytesMax:    l.server.o.Config.ProduceDecodedBytesMax,
-		KeyRequired:        view.config.CleanupCompact,
-		LogAppendTime:      view.config.LogAppendTime,
-		TimestampBeforeMax: view.config.TimestampBeforeMaxMS,
-		TimestampAfterMax:  view.config.TimestampAfterMaxMS,
-	}
-	l.charging = e
-	err := l.decoder.Open(batch, &l.limits)
-	if err == nil {
-		l.decoder.Header(&a.Header)
-		err = shard.Submit(a, l.decoder)
-	}
-	stored := int64(0)
-	if err == nil && batch.Codec() != model.CodecNone {
-		stored = int64(l.decoder.DecodedBytes())
-	}
-	l.decoder.Close()
-	l.charging = nil
-	// What was decompressed waits for the disk now. Where it does not fit, nothing more will be taken anyway.
-	e.Charge(stored)
-	return err
-}
-
-// charge counts what the decoder takes against the bytes in flight while it has it.
-func (l *loop) charge(bytes int64) bool {
-	if bytes < 0 {
-		l.charging.Uncharge(-bytes)
-		return true
-	}
-	return l.charging.Charge(bytes)
 }
 
 // appended takes an append that its shard is done with.
 func (l *loop) appended(a *engine.Append) {
 	p := a.User.(*produceRequest)
+	if p.away { // a worker has the slots
+		a.Next, p.done = p.done, a
+		return
+	}
+	if p.finished(a); p.pending == 0 {
+		l.produced(p)
+	}
+}
+
+// finished notes what became of an append.
+func (p *produceRequest) finished(a *engine.Append) {
 	s := &p.slots[a.Slot]
 	if a.Err != nil {
 		s.code, s.message, p.failed = codeOf(a.Err), a.Err.Error(), true
@@ -224,10 +138,8 @@ func (l *loop) appended(a *engine.Append) {
 			s.appendTime = a.MaxTimestamp
 		}
 	}
-	l.freeAppend(a)
-	if p.pending--; p.pending == 0 {
-		l.produced(p)
-	}
+	p.pending--
+	p.e.conn.loop.freeAppend(a)
 }
 
 // produced answers a request all of whose appends are done. Without acknowledgements the only sign of an
@@ -235,6 +147,8 @@ func (l *loop) appended(a *engine.Append) {
 func (l *loop) produced(p *produceRequest) {
 	e := p.e
 	l.server.answered(e)
+	l.server.metrics.ProducedBytes.Add(p.accepted)
+	e.conn.client.produced.Add(p.accepted)
 	switch {
 	case p.acks != 0:
 		l.replyProduce(p)
@@ -306,6 +220,7 @@ func (l *loop) newProduce(e *exchange) *produceRequest {
 	if n := len(l.freeProduces); n > 0 {
 		p := l.freeProduces[n-1]
 		l.freeProduces = l.freeProduces[:n-1]
+		l.freeBytes -= p.holds()
 		p.e = e
 		return p
 	}
@@ -315,9 +230,14 @@ func (l *loop) newProduce(e *exchange) *produceRequest {
 func (l *loop) freeProduce(p *produceRequest) {
 	clear(p.slots)
 	*p = produceRequest{topics: p.topics[:0], slots: p.slots[:0], names: p.names[:0]}
-	if len(l.freeProduces) < freeListMax && cap(p.slots) <= 4096 {
+	if l.keeps(len(l.freeProduces), p.holds()) {
 		l.freeProduces = append(l.freeProduces, p)
 	}
+}
+
+// holds returns about the bytes that a free request keeps.
+func (p *produceRequest) holds() int {
+	return (cap(p.topics)+cap(p.slots))*producedPartitionBytes + cap(p.names)
 }
 
 func (l *loop) newAppend() *engine.Append {

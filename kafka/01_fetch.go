@@ -73,7 +73,7 @@ func (l *loop) fetch(e *exchange) {
 	switch l.parseFetch(f, &r) {
 	case fetchMalformed:
 		l.freeFetch(f)
-		l.closeConn(e, "malformed Fetch request")
+		l.closeConn(e, "malformed Fetch request, or one of too many partitions")
 		return
 	case fetchNotNow:
 		l.freeFetch(f)
@@ -302,6 +302,7 @@ func (l *loop) newFetch(e *exchange) *fetchRequest {
 	if n := len(l.freeFetches); n > 0 {
 		f := l.freeFetches[n-1]
 		l.freeFetches = l.freeFetches[:n-1]
+		l.freeBytes -= f.holds()
 		f.e = e
 		return f
 	}
@@ -315,7 +316,13 @@ func (l *loop) freeFetch(f *fetchRequest) {
 		s.known, s.view, s.shard = nil, nil, nil
 	}
 	*f = fetchRequest{loop: l, slots: f.slots[:0], names: f.names[:0], wait: f.wait}
-	if len(l.freeFetches) < freeListMax && cap(f.slots) <= 4096 {
+	if l.keeps(len(l.freeFetches), f.holds()) {
 		l.freeFetches = append(l.freeFetches, f)
 	}
 }
+
+// fetchSlotBytes is about what a slot takes.
+const fetchSlotBytes = 512
+
+// holds returns about the bytes that a free request keeps.
+func (f *fetchRequest) holds() int { return cap(f.slots)*fetchSlotBytes + cap(f.names) }

@@ -12,6 +12,10 @@ const (
 	taggedFieldsMax  = 10_000
 )
 
+// taggedFieldsOfAllMax bounds the tagged fields of a Produce or Fetch in all, which an event loop walks over. Clients
+// send one or two.
+const taggedFieldsOfAllMax = 10 * taggedFieldsMax
+
 // Faults that estimate finds. Each costs the sender the connection.
 var (
 	errTruncated = errors.New("request ends before its fields do")

@@ -41,7 +41,7 @@ func (l *loop) parseFetch(f *fetchRequest, r *wireReader) fetchParsed {
 		id, epoch = r.int32(), r.int32()
 	}
 	topics := *r
-	partitions, whole := checkFetch(r, version)
+	partitions, whole := checkFetch(r, version, int(l.server.o.Config.QueuedRequestBytesMax/2/fetchedPartitionBytes))
 	if !whole {
 		return fetchMalformed
 	}
@@ -54,18 +54,23 @@ func (l *loop) parseFetch(f *fetchRequest, r *wireReader) fetchParsed {
 	return fetchReady
 }
 
-// checkFetch tells whether the request is whole from its topics on, and how many partitions it names.
-func checkFetch(r *wireReader, version int16) (partitions int, whole bool) {
+// checkFetch tells whether the request is whole from its topics on, of at most most partitions, and how many it names.
+func checkFetch(r *wireReader, version int16, most int) (partitions int, whole bool) {
 	ok := true
-	eachFetched(r, version, func([]byte, model.TopicID, fetchedPartition) { partitions++ }, &ok)
+	count := func() {
+		if partitions++; partitions > most {
+			r.bad, r.b = true, nil
+		}
+	}
+	eachFetched(r, version, func([]byte, model.TopicID, fetchedPartition) { count() }, &ok)
 	if version >= 7 {
-		eachForgotten(r, version, func([]byte, model.TopicID, int32) { partitions++ }, &ok)
+		eachForgotten(r, version, func([]byte, model.TopicID, int32) { count() }, &ok)
 	}
 	if version >= 11 {
 		_, rack := r.string() // which may be empty, but not null
 		ok = ok && rack
 	}
-	r.tags(nil)
+	r.tags(taggedInFetch)
 	return partitions, ok && !r.bad
 }
 
@@ -94,12 +99,13 @@ func eachFetched(r *wireReader, version int16, f func(name []byte, id model.Topi
 				r.int64() // the follower's log start
 			}
 			p.maxBytes = r.int32()
-			r.tags(nil)
-			if !r.bad {
-				f(name, id, p)
+			r.tags(taggedInFetchedPartition)
+			if r.bad {
+				return
 			}
+			f(name, id, p)
 		}
-		r.tags(nil)
+		r.tags(noneTagged)
 	}
 }
 
@@ -107,11 +113,13 @@ func eachForgotten(r *wireReader, version int16, f func(name []byte, id model.To
 	for range r.array(1) {
 		name, id := topicRef(r, version, ok)
 		for range r.array(4) {
-			if index := r.int32(); !r.bad {
-				f(name, id, index)
+			index := r.int32()
+			if r.bad {
+				return
 			}
+			f(name, id, index)
 		}
-		r.tags(nil)
+		r.tags(noneTagged)
 	}
 }
 

@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"runtime"
-
 	"millrace/engine/model"
 	"millrace/meta/config"
 	"millrace/netio"
@@ -108,13 +106,17 @@ func (f *fetchRequest) askedBytes() int {
 }
 
 func (f *fetchRequest) runOnWorker() {
-	s := f.loop.server
 	f.releaseSpans()
 	f.plan(true)
 	if f.compresses() {
-		s.compressing <- struct{}{}
-		defer func() { <-s.compressing }()
+		f.loop.server.busy.run(f.encodeOnWorker)
+		return
 	}
+	f.encodeOnWorker()
+}
+
+func (f *fetchRequest) encodeOnWorker() {
+	s := f.loop.server
 	c := s.encoders.Get().(*fetchEncoder)
 	f.encode(c)
 	s.encoders.Put(c)
@@ -146,6 +148,3 @@ func codecOf(c *config.Topic) (codec model.Codec, level int) {
 	}
 	return model.CodecNone, 0
 }
-
-// compressorsMax is how many workers may compress at once.
-func compressorsMax() int { return max(1, runtime.GOMAXPROCS(0)/2) }

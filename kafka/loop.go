@@ -8,7 +8,6 @@ import (
 	"millrace/engine/model"
 	"millrace/kafka/fetchsession"
 	"millrace/kafka/purgatory"
-	"millrace/kafka/recordbatch"
 	"millrace/meta/cluster"
 	"millrace/netio"
 )
@@ -25,10 +24,7 @@ type loop struct {
 
 	inbox inbox
 
-	decoder       *recordbatch.Decoder
-	batch         recordbatch.Batch
-	limits        recordbatch.Limits
-	charging      *exchange // whose request the decoder works for
+	producer      *producer
 	encoder       fetchEncoder
 	topics        map[model.TopicID]*topicView
 	lastImage     *cluster.Image
@@ -46,6 +42,7 @@ type loop struct {
 	freeExchanges []*exchange
 	freeProduces  []*produceRequest
 	freeFetches   []*fetchRequest
+	freeBytes     int // that the free requests hold
 	freeAppends   *engine.Append
 }
 
@@ -62,13 +59,11 @@ type inbox struct {
 func newLoop(s *Server, index int) *loop {
 	l := &loop{server: s, index: index, topics: make(map[model.TopicID]*topicView),
 		seen: make(map[fetchsession.Key]int)}
-	l.decoder = recordbatch.NewDecoder(s.o.Pool, l.charge)
+	l.producer = newProducer(s, l)
 	l.encoder.init(s.o.Pool)
 	l.polls = purgatory.NewSet(func(sh *engine.Shard) { sh.Unwatch(l.index) })
 	return l
 }
-
-func (l *loop) close() { l.decoder.Close() }
 
 // now is the loop's monotonic clock in nanoseconds.
 func (l *loop) now() int64 { return int64(time.Since(l.server.started)) }
@@ -170,5 +165,17 @@ func (l *loop) freeExchange(e *exchange) {
 	}
 }
 
-// freeListMax bounds the pooled objects of each kind that one loop keeps.
-const freeListMax = 1024
+// Bounds of the pooled objects of each kind that one loop keeps, and of what the requests among them hold.
+const (
+	freeListMax  = 1024
+	freeBytesMax = 16 << 20
+)
+
+// keeps tells whether a request that holds so much is kept, as one more beside n others.
+func (l *loop) keeps(n, bytes int) bool {
+	if n >= freeListMax || l.freeBytes+bytes > freeBytesMax {
+		return false
+	}
+	l.freeBytes += bytes
+	return true
+}

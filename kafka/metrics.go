@@ -11,6 +11,7 @@ type Metrics struct {
 
 	Refused         atomic.Int64 // requests that cost their connection
 	ProducedBytes   atomic.Int64 // bytes of batches accepted, as on the wire
+	ProducesLeft    atomic.Int64 // produces that were too much work for an event loop
 	FetchedBytes    atomic.Int64 // bytes of batches sent
 	FetchedRecords  atomic.Int64
 	FetchesBlocking atomic.Int64 // fetches that had to leave the event loop

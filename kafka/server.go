@@ -25,6 +25,8 @@ type Server struct {
 	table    [keyMax]*api
 	loops    []*loop
 	workers  workers
+	large    workers // for large requests
+	busy     workers // for appending and compressing much, which never wait
 	sessions *fetchsession.Cache
 	groups   *groups
 	started  time.Time // origin of the loops' monotonic clock
@@ -33,12 +35,12 @@ type Server struct {
 	metrics  Metrics
 	clients  clientTable
 
-	resolved    atomic.Pointer[resolvedSettings]
-	static      atomic.Pointer[config.Broker] // as it was read last; what is not dynamic stays as in o.Config
-	readings    atomic.Uint64                 // of static, after the first
-	encoders    sync.Pool                     // of *fetchEncoder, for workers
-	wide        wideReplies
-	compressing chan struct{} // one place for each worker that may compress now
+	resolved  atomic.Pointer[resolvedSettings]
+	static    atomic.Pointer[config.Broker] // as it was read last; what is not dynamic stays as in o.Config
+	readings  atomic.Uint64                 // of static, after the first
+	encoders  sync.Pool                     // of *fetchEncoder, for workers
+	producers sync.Pool                     // of *producer, for workers
+	wide      wideReplies
 
 	refusedLogged atomic.Int64 // second in which a refusal was logged last
 	damage        damageLog
@@ -57,7 +59,8 @@ func New(o Options) (*Server, error) {
 	s.static.Store(o.Config)
 	s.workers.max = o.Workers
 	s.wide.free.L = &s.wide.mu
-	s.compressing = make(chan struct{}, compressorsMax())
+	s.large.max, s.busy.max = busyMax(), busyMax()
+	s.producers.New = func() any { return newProducer(s, nil) }
 	s.encoders.New = func() any {
 		c := new(fetchEncoder)
 		c.init(o.Pool)
@@ -93,9 +96,8 @@ func (s *Server) Close() {
 	s.groups.stop()
 	s.cancel()
 	s.workers.wait()
-	for _, l := range s.loops {
-		l.close()
-	}
+	s.large.wait()
+	s.busy.wait() // which the workers may have left something
 }
 
 func (s *Server) image() *cluster.Image { return s.o.Cluster.Image() }

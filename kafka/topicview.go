@@ -12,7 +12,7 @@ type topicView struct {
 	topic         *cluster.Topic
 	brokerConfigs uint64 // the loop's when config was resolved
 	config        *config.Topic
-	shards        []*engine.Shard // by partition; nil until first asked for
+	shards        []*engine.Shard // by partition; nil until first asked for; a worker's view has none
 }
 
 // viewsMax bounds the views that a loop keeps; beyond it they are all made anew.
@@ -45,14 +45,19 @@ func (l *loop) image() *cluster.Image {
 
 // shard returns the log of a partition, or the code that says why there is none to use.
 func (v *topicView) shard(s *Server, partition int32) (*engine.Shard, int16) {
-	if partition < 0 || int(partition) >= len(v.shards) {
+	if partition < 0 || int(partition) >= len(v.topic.Partitions) {
 		return nil, codeUnknownTopicOrPartition
 	}
-	sh := v.shards[partition]
-	if sh == nil || sh.Gone() { // it may have moved to another directory
-		if sh = s.shard(v.topic.ID, partition); sh == nil {
-			return nil, codeNotLeaderOrFollower
+	if v.shards != nil {
+		if sh := v.shards[partition]; sh != nil && !sh.Gone() { // it may have moved to another directory
+			return sh, codeNone
 		}
+	}
+	sh := s.shard(v.topic.ID, partition)
+	if sh == nil {
+		return nil, codeNotLeaderOrFollower
+	}
+	if v.shards != nil {
 		v.shards[partition] = sh
 	}
 	return sh, codeNone

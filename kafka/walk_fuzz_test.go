@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"math"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -34,7 +35,7 @@ func FuzzWalkProduce(f *testing.F) {
 		if version < 3 || version > 13 {
 			return
 		}
-		partitions, whole := checkProduce(wireReader{b: body, flexible: version >= 9}, version)
+		partitions, whole := checkProduce(wireReader{b: body, flexible: version >= 9}, version, math.MaxInt)
 		if !whole {
 			return
 		}
@@ -62,6 +63,10 @@ func FuzzWalkFetch(f *testing.F) {
 		q.ForgottenTopics = []kmsg.FetchRequestForgottenTopic{{Topic: "b", Partitions: []int32{1}}}
 		f.Add(q.AppendTo(nil), version)
 	}
+	// Tags that are known, with what they cannot hold: an id of a cluster that is cut, and a state of a replica of 3 bytes.
+	body := append(make([]byte, 25), 1, 1, 1) // no topics, none forgotten, no rack
+	f.Add(append(body, 1, 0, 2, 9, 'c'), int16(12))
+	f.Add(append(body[4:len(body):len(body)], 1, 1, 3, 0, 0, 1), int16(15))
 	f.Fuzz(func(t *testing.T, body []byte, version int16) {
 		if version < 4 || version > 18 {
 			return
@@ -77,7 +82,7 @@ func FuzzWalkFetch(f *testing.F) {
 			return
 		}
 		r := wireReader{b: body[head:], flexible: version >= 12}
-		if _, whole := checkFetch(&r, version); !whole {
+		if _, whole := checkFetch(&r, version, math.MaxInt); !whole {
 			return
 		}
 		q := kmsg.NewPtrFetchRequest()

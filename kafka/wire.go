@@ -7,6 +7,7 @@ type wireReader struct {
 	b        []byte
 	flexible bool
 	bad      bool
+	fields   int // tagged ones so far
 }
 
 func (r *wireReader) take(n int) []byte {
@@ -47,8 +48,9 @@ func (r *wireReader) int64() int64 {
 	return 0
 }
 
+// uvarint reads an unsigned varint of 32 bits, in at most five bytes.
 func (r *wireReader) uvarint() uint32 {
-	v, n := binary.Uvarint(r.b)
+	v, n := binary.Uvarint(r.b[:min(len(r.b), 5)])
 	if n <= 0 || v > 1<<32-1 {
 		r.bad, r.b = true, nil
 		return 0
@@ -97,21 +99,57 @@ func (r *wireReader) array(elementBytes int) int {
 	return max(n, 0)
 }
 
-// tags walks a section of tagged fields, if this version has them, and hands each to f, which may be nil.
-func (r *wireReader) tags(f func(tag uint32, value []byte)) {
+// tagged says which tagged fields the protocol knows in a place.
+type tagged uint8
+
+const (
+	noneTagged tagged = iota
+	taggedInFetch
+	taggedInFetchedPartition
+)
+
+// known reads a tagged field that the protocol knows: consumers send none. It returns false for another.
+func (r *wireReader) known(place tagged, tag uint32) bool {
+	switch {
+	case place == taggedInFetch && tag == 0:
+		r.string() // the id of the cluster
+	case place == taggedInFetch && tag == 1: // the state of the replica
+		r.take(12)
+		r.tags(noneTagged)
+	case place == taggedInFetchedPartition && tag == 0:
+		r.take(16) // the id of the directory
+	case place == taggedInFetchedPartition && tag == 1:
+		r.take(8) // the high watermark
+	default:
+		return false
+	}
+	return true
+}
+
+// tags walks a section of tagged fields, if this version has them. A known one must hold what it should and no more.
+func (r *wireReader) tags(place tagged) {
 	if !r.flexible {
 		return
 	}
 	n := r.uvarint()
-	if n > taggedFieldsMax {
+	if r.fields += int(n); n > taggedFieldsMax || r.fields > taggedFieldsOfAllMax {
 		r.bad, r.b = true, nil
 		return
 	}
 	for ; n > 0 && !r.bad; n-- {
 		tag := r.uvarint()
-		value := r.take(int(r.uvarint()))
-		if f != nil && !r.bad {
-			f(tag, value)
+		content := r.take(int(r.uvarint()))
+		if place == noneTagged || r.bad {
+			continue
+		}
+		rest := r.b
+		r.b = content
+		if r.known(place, tag) && len(r.b) > 0 {
+			r.bad = true
+		}
+		r.b = rest
+		if r.bad {
+			r.b = nil
 		}
 	}
 }
@@ -135,7 +173,7 @@ func (h *header) parseRest(r *wireReader, flexible bool) {
 	r.flexible = false
 	h.clientID, _ = r.string()
 	r.flexible = flexible
-	r.tags(nil)
+	r.tags(noneTagged)
 }
 
 func appendInt16(b []byte, v int16) []byte { return binary.BigEndian.AppendUint16(b, uint16(v)) }

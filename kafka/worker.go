@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"runtime"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -52,6 +53,13 @@ func (w *workers) loop(work func()) {
 
 func (w *workers) wait() { w.all.Wait() }
 
+// busyMax is how many workers may be busy with what takes nothing but a processor for long.
+func busyMax() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+
+// largeRequest is the memory from which on a request goes to the few workers for large ones: decoding and answering
+// it takes tens of milliseconds of a processor.
+const largeRequest = 4 << 20
+
 // admit lets a request go to a worker when what it will take fits into the bytes in flight. One that can
 // never fit closes its connection; one that does not fit now is tried again.
 func (l *loop) admit(e *exchange) {
@@ -60,7 +68,34 @@ func (l *loop) admit(e *exchange) {
 		l.reply(e, l.server.apiVersionsTooNew(e.correlation))
 		return
 	}
-	bytes, err := e.api.estimate(version, e.body)
+	if len(e.body) <= loopEstimateMax {
+		bytes, err := e.api.estimate(version, e.body)
+		l.estimated(e, bytes, err)
+		return
+	}
+	l.server.busy.run(func() {
+		bytes, err := e.api.estimate(version, e.body)
+		l.net.Post(&estimate{l, e, bytes, err})
+	})
+}
+
+// loopEstimateMax is the size of the largest request whose memory an event loop estimates itself: that takes up to 10
+// nanoseconds a byte.
+const loopEstimateMax = 256 << 10
+
+// estimate is what a worker found that a request will take.
+type estimate struct {
+	loop  *loop
+	e     *exchange
+	bytes int64
+	err   error
+}
+
+// RunOnLoop goes on with the request.
+func (s *estimate) RunOnLoop(*netio.Loop) { s.loop.estimated(s.e, s.bytes, s.err) }
+
+// estimated lets a request go on that will take so much.
+func (l *loop) estimated(e *exchange, bytes int64, err error) {
 	switch {
 	case err != nil:
 		l.closeConn(e, err.Error())
@@ -149,7 +184,11 @@ func (l *loop) work(e *exchange) {
 		j.do(r) // a client begins with it, it costs microseconds, and slow requests must not hold it up
 		return
 	}
-	l.server.workers.run(func() { j.do(r) })
+	w := &l.server.workers
+	if e.charged > largeRequest {
+		w = &l.server.large
+	}
+	w.run(func() { j.do(r) })
 }
 
 func (j *job) do(r *request) {

@@ -3,7 +3,7 @@
 // the 4-byte big-endian length that precedes each frame.
 //
 // Everything of a connection happens on its loop's goroutine: Handler methods are called there, and the
-// methods of Conn and Exchange may only be called there. Other goroutines come in through Loop.Post.
+// methods of Conn and Exchange may only be called there (but see Exchange). Other goroutines come in through Loop.Post.
 //
 // # How it is built
 //

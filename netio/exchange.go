@@ -7,7 +7,8 @@ import (
 )
 
 // Exchange is one request and the place of its answer among those of its connection. It is pooled: once it
-// is finished, and OnFrame has returned, neither it nor its Frame may be touched.
+// is finished, and OnFrame has returned, neither it nor its Frame may be touched. Who was handed x by its loop,
+// after OnFrame, may call Charge and Uncharge until x is handed back.
 type Exchange struct {
 	Conn     *Conn
 	Frame    []byte    // the bytes after the length prefix; see Handler.OnFrame for how long they live

@@ -207,6 +207,7 @@ func Kafka(s *kafka.Server) prometheus.Collector {
 	m, c := s.Metrics(), &collector{}
 	c.counter("kafka_refused_total", "Requests that cost their connection.", &m.Refused)
 	c.counter("kafka_produced_bytes_total", "Bytes of batches accepted, as on the wire.", &m.ProducedBytes)
+	c.counter("kafka_produces_left_total", "Produces that were too much work for an event loop.", &m.ProducesLeft)
 	c.counter("kafka_fetched_bytes_total", "Bytes of batches sent.", &m.FetchedBytes)
 	c.counter("kafka_fetched_records_total", "Records sent.", &m.FetchedRecords)
 	c.counter("kafka_fetches_blocking_total", "Fetches that had to leave the event loop.", &m.FetchesBlocking)
