@@ -52,7 +52,7 @@ func TestPageAtSize(t *testing.T) {
 	show("topics", "topic-9")
 	show("topic?name=topic-9", "199")
 	browser.eval("[...document.querySelectorAll('button')].find(b => b.textContent === 'Further').click()")
-	browser.await("further partitions", "document.getElementById('main').innerText.includes('\n399\t')")
+	browser.await("further partitions", "document.getElementById('main').innerText.includes('\\n399\\t')")
 	show("groups", "200 of 1,000")
 	show("groups?filter=group-999", "1 of 1 that match")
 	show("group?id=group-999", "Committed offsets")
