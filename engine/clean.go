@@ -213,7 +213,7 @@ func (c *cleaner) pause(sh *Shard, bytes int) error {
 // throttle keeps the bytes of compaction below a rate.
 type throttle struct {
 	perSecond int64 // 0: no bound
-	stop      chan struct{}
+	stop      <-chan struct{}
 	free      time.Time // when the next bytes may go
 }
 

@@ -29,10 +29,11 @@ type MoveProgress struct {
 // Move copies the shard into another store, catches up, and gives it up here when it is there in full. Readers and
 // writers go on; for the last few megabytes appends are answered ErrBackpressure, and from then on, as after a drop,
 // ErrShardDeleted: who asks for the shard again finds it there. A crash leaves it whole in one store or in both, see
-// SettleMoves. It ends early with ErrShardDeleted when the shard is dropped, and with ctx. It blocks.
-func (sh *Shard) Move(ctx context.Context, to *Store, progress *MoveProgress) error {
+// SettleMoves. It ends early with ErrShardDeleted when the shard is dropped, and with ctx. rate, which may be nil, says how
+// many bytes may be copied in a second, 0 for any number; it does not hold while producers wait. It blocks.
+func (sh *Shard) Move(ctx context.Context, to *Store, rate func() int64, progress *MoveProgress) error {
 	m := shardMove{ctx: ctx, from: sh, to: to, dir: filepath.Join(to.opts.Dir, sh.id.String()+futureSuffix),
-		copied: make(map[string]int64), progress: progress}
+		copied: make(map[string]int64), progress: progress, rate: rate, throttle: throttle{stop: ctx.Done()}}
 	err := m.run()
 	if err != nil && !m.done {
 		left := to.fs.RemoveAll(m.dir)
@@ -56,6 +57,8 @@ type shardMove struct {
 	copied   map[string]int64 // bytes by file name
 	buffer   []byte
 	progress *MoveProgress
+	rate     func() int64 // nil: none
+	throttle throttle
 	named    bool // the copy's directory has its name
 	done     bool // the shard is in the other store
 }
@@ -135,7 +138,11 @@ func (m *shardMove) copySegment(s *segment, path string, at, upTo int64, begun b
 		if m.from.deleted.Load() {
 			return ErrShardDeleted
 		}
-		b := m.buffer[:min(upTo-at, moveChunkBytes)]
+		chunk, err := m.pace(min(upTo-at, moveChunkBytes))
+		if err != nil {
+			return err
+		}
+		b := m.buffer[:chunk]
 		if _, err := h.file.ReadAt(b, at); err != nil {
 			return fmt.Errorf("read segment %s: %w: %w", s.path, ErrStorage, err)
 		}
@@ -148,9 +155,23 @@ func (m *shardMove) copySegment(s *segment, path string, at, upTo int64, begun b
 	return out.Sync()
 }
 
+// pace waits until more bytes may be copied and returns how many, at most so many.
+func (m *shardMove) pace(most int64) (bytes int64, err error) {
+	if m.rate == nil || m.rate() == 0 {
+		return most, nil
+	}
+	m.throttle.perSecond = m.rate()
+	bytes = min(most, max(m.throttle.perSecond/10, 4<<10)) // little, so that it is looked at again soon
+	if m.throttle.wait(int(bytes)) != nil {
+		return 0, m.ctx.Err() // which alone stops it
+	}
+	return bytes, nil
+}
+
 // swap keeps appends out, copies the rest, and lets the other store take over.
 func (m *shardMove) swap() error {
 	sh, store := m.from, m.from.store
+	m.rate = nil
 	sh.maintain.Lock()
 	defer sh.maintain.Unlock()
 	if err := sh.enter(); err != nil {

@@ -100,7 +100,7 @@ func TestMove(t *testing.T) {
 	sh := p.filled(t)
 	want := readAll(t, sh, 1, 1<<20)
 	var progress MoveProgress
-	if err := sh.Move(t.Context(), p.b.Store, &progress); err != nil {
+	if err := sh.Move(t.Context(), p.b.Store, nil, &progress); err != nil {
 		t.Fatal(err)
 	}
 	if progress.Next.Load() != 8 || progress.Bytes.Load() < sh.Size() || !sh.Gone() {
@@ -116,7 +116,7 @@ func TestMove(t *testing.T) {
 	wantMoved(t, s, moved, want)
 	// And back, without a record in it, and when it was dropped.
 	empty := p.a.shard(2, ShardConfig{})
-	if err := empty.Move(t.Context(), p.b.Store, &progress); err != nil {
+	if err := empty.Move(t.Context(), p.b.Store, nil, &progress); err != nil {
 		t.Fatal(err)
 	}
 	there := p.b.Shard(testID(2))
@@ -126,7 +126,7 @@ func TestMove(t *testing.T) {
 	if err := p.b.DropShard(testID(2)); err != nil {
 		t.Fatal(err)
 	}
-	if err := there.Move(t.Context(), p.a.Store, &progress); !errors.Is(err, ErrShardDeleted) {
+	if err := there.Move(t.Context(), p.a.Store, nil, &progress); !errors.Is(err, ErrShardDeleted) {
 		t.Errorf("move of a dropped shard: %v", err)
 	}
 	p.close()
@@ -152,7 +152,7 @@ func TestMoveCut(t *testing.T) {
 		want := readAll(t, sh, 1, 1<<20)
 		disk.CutAfter(n)
 		var progress MoveProgress
-		moveErr := sh.Move(t.Context(), p.b.Store, &progress)
+		moveErr := sh.Move(t.Context(), p.b.Store, nil, &progress)
 		cut := disk.IsCut()
 		disk.Cut()
 		p.close()
@@ -185,7 +185,7 @@ func TestMoveFails(t *testing.T) {
 		want := readAll(t, sh, 1, 1<<20)
 		disk.Inject(disktest.Fault{Kind: kind, Path: futureSuffix})
 		var progress MoveProgress
-		if err := sh.Move(t.Context(), p.b.Store, &progress); err == nil {
+		if err := sh.Move(t.Context(), p.b.Store, nil, &progress); err == nil {
 			t.Errorf("kind %d: no error", kind)
 		}
 		disk.ClearFaults()
@@ -200,4 +200,40 @@ func TestMoveFails(t *testing.T) {
 		}
 		p.close()
 	}
+}
+
+// TestMoveKeepsToItsRate: a move copies no faster than it may, and ends at once while it waits.
+func TestMoveKeepsToItsRate(t *testing.T) {
+	p, err := openPair(t, disktest.New(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	sh := p.filled(t)
+	want := readAll(t, sh, 1, 1<<20)
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	var progress MoveProgress
+	err = sh.Move(ctx, p.b.Store, func() int64 {
+		if asked++; asked > 2 { // beyond the first bytes
+			cancel()
+		}
+		return 1
+	}, &progress)
+	if !errors.Is(err, context.Canceled) || sh.Gone() {
+		t.Errorf("%v, gone %v", err, sh.Gone())
+	}
+	const rate = 2000
+	var again MoveProgress
+	began := time.Now()
+	if err := sh.Move(t.Context(), p.b.Store, func() int64 { return rate }, &again); err != nil {
+		t.Fatal(err)
+	}
+	// The last of the three segments, of 600 bytes at most, is not waited for.
+	least := time.Duration(float64(again.Bytes.Load()-600) / rate * 0.9 * float64(time.Second))
+	if took := time.Since(began); took < least {
+		t.Errorf("%d bytes in %v at %d a second", again.Bytes.Load(), took, rate)
+	}
+	s, moved := p.found(t)
+	wantMoved(t, s, moved, want)
 }

@@ -287,6 +287,7 @@ func (b *Broker) Reread(again *config.Broker) error {
 func (b *Broker) settle(r *config.Resolver) {
 	logs.Set(b.log, r.LogLevels())
 	b.store.cordon(r.Cordoned)
+	b.store.moves.rate.Store(r.MoveRate())
 	if b.net == nil {
 		return // serve calls again
 	}

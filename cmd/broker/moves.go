@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"millrace/engine"
 	"millrace/engine/model"
@@ -17,6 +18,7 @@ type moves struct {
 	mu    sync.Mutex
 	due   []*move
 	of    map[model.ShardID]*move // asked and not done
+	rate  atomic.Int64            // bytes a second, 0: any number
 	wake  chan struct{}
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -72,7 +74,7 @@ func (m *moves) carryOut(ctx context.Context, next *move, log *slog.Logger) {
 	var err error
 	if next.ctx.Err() == nil {
 		log.Info("shard is being moved", append(fields, "bytes", next.shard.Size())...)
-		err = next.shard.Move(next.ctx, next.to, &next.progress)
+		err = next.shard.Move(next.ctx, next.to, m.rate.Load, &next.progress)
 		switch {
 		case err == nil:
 			log.Info("shard moved", append(fields, "bytes", next.progress.Bytes.Load())...)

@@ -30,6 +30,10 @@ func TestDynamicSettings(t *testing.T) {
 	}
 	f(NewResolver(now, nil, nil), 8, 0, false, time.Second)
 
+	if r := NewResolver(b, nil, map[string]string{"replica.alter.log.dirs.io.max.bytes.per.second": "1000"}); r.MoveRate() != 1000 || NewResolver(b, nil, nil).MoveRate() != 0 {
+		t.Errorf("rate of moves %d", r.MoveRate())
+	}
+
 	refused := func(name, value, want string) {
 		t.Helper()
 		_, err := ParseBroker(Settings{name: {Value: value, Origin: "test"}, "log.dirs": {Value: "/a,b"}})

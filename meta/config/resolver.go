@@ -130,6 +130,14 @@ func (r *Resolver) ConnectionRate(listener string) int {
 	return 0
 }
 
+// MoveRate returns how many bytes a second may be copied between data directories; 0: any number.
+func (r *Resolver) MoveRate() int64 {
+	if rate := r.broker("replica.alter.log.dirs.io.max.bytes.per.second").Number; rate < math.MaxInt64 {
+		return rate
+	}
+	return 0
+}
+
 // Cordoned tells whether a data directory gets no new partitions.
 func (r *Resolver) Cordoned(dir string) bool {
 	return slices.ContainsFunc(r.broker(cordonedDirs).List, func(cordoned string) bool { return cordoned == "*" || sameDir(cordoned, dir) })

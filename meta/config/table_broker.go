@@ -53,6 +53,8 @@ func brokerIdentity() []*Definition {
 			Doc: "The data directories, one for each disk, separated by commas. The first also keeps topics, settings, groups and offsets. A new partition goes to the one with the most room; one that fails takes only its partitions down. Where it is not set, log.dir counts."}),
 		{Name: cordonedDirs, Type: List, Default: "", Dynamic: true,
 			Doc: "Those of log.dirs that get no new partitions, * for all of them: then no topic can be made. What is in them stays, and is served."},
+		dynamic(numbered("replica.alter.log.dirs.io.max.bytes.per.second", Long, "9223372036854775807", 1, "",
+			"How many bytes may be copied in a second where partitions are moved between data directories. Producers do not wait for it.")),
 		ranked(High, &Definition{Name: "log.dir", Type: String, Default: "millrace-data",
 			Doc: "The one data directory, where log.dirs is not set. A relative one begins at the working directory."}),
 		ranked(High, &Definition{Name: "listeners", Type: List, Default: "PLAINTEXT://127.0.0.1:9092",

@@ -67,6 +67,10 @@ func TestBrokerSettingsAreThoseOfKafka(t *testing.T) {
 		"listeners":                `binds loopback here, and is fixed at the start`,
 		"log.dir":                  `one directory, of another name`,
 		"queued.max.request.bytes": `is bounded here`,
+		// Kafka takes them at run time alone, and lists them only where they are set.
+		"leader.replication.throttled.rate":              `not listed`,
+		"follower.replication.throttled.rate":            `not listed`,
+		"replica.alter.log.dirs.io.max.bytes.per.second": `not listed`,
 		// Their values are fixed at the start here.
 		"listener.security.protocol.map":      `at start`,
 		"producer.id.expiration.ms":           `at start`,

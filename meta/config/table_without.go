@@ -334,6 +334,8 @@ metadata.max.retention.ms long "604800000"
 process.roles list none
 `
 	rowsOfReplication = `
+follower.replication.throttled.rate long "9223372036854775807" dynamic
+leader.replication.throttled.rate long "9223372036854775807" dynamic
 alter.log.dirs.replication.quota.window.num int "11"
 alter.log.dirs.replication.quota.window.size.seconds int "1"
 num.replica.alter.log.dirs.threads int none
