@@ -26,6 +26,8 @@ type cleanState struct {
 type cleaner struct {
 	store *Store
 	stop  chan struct{}
+	// upkept: the settings of Upkeep changed.
+	upkept chan struct{}
 
 	clock    clockWatch
 	throttle throttle
@@ -37,20 +39,22 @@ type cleaner struct {
 }
 
 func newCleaner(s *Store) *cleaner {
-	c := &cleaner{store: s, stop: make(chan struct{})}
-	c.throttle.perSecond, c.throttle.stop = s.opts.CleanBytesPerSecond, c.stop
+	c := &cleaner{store: s, stop: make(chan struct{}), upkept: make(chan struct{}, 1)}
+	c.throttle.perSecond, c.throttle.stop = func() int64 { return s.upkeep.Load().CleanBytesPerSecond }, c.stop
 	c.reader.cleaner, c.output.cleaner = c, c
 	return c
 }
 
 func (c *cleaner) run() {
-	ticker := time.NewTicker(max(c.store.opts.CleanInterval, time.Millisecond))
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		timer.Reset(max(c.store.upkeep.Load().CleanInterval, time.Millisecond))
 		select {
 		case <-c.stop:
 			return
-		case <-ticker.C:
+		case <-c.upkept:
+		case <-timer.C:
 			c.look(c.store.opts.Now(), time.Now())
 		}
 	}
@@ -139,7 +143,7 @@ func (c *cleaner) clean(p *cleanPlan) error {
 	if err := c.record(p); err != nil {
 		return err
 	}
-	keys := newKeyMap(c.store.opts.CleanMemoryBytes)
+	keys := newKeyMap(c.store.upkeep.Load().CleanMemoryBytes)
 	end, err := c.fill(keys, p)
 	metrics.CleanMapBytes.Store(keys.bytes())
 	if err != nil {
@@ -210,33 +214,35 @@ func (c *cleaner) pause(sh *Shard, bytes int) error {
 	return c.throttle.wait(bytes)
 }
 
-// throttle keeps the bytes of compaction below a rate.
+// throttle keeps bytes below a rate.
 type throttle struct {
-	perSecond int64 // 0: no bound
+	perSecond func() int64 // bytes, as it is now; 0: no bound
 	stop      <-chan struct{}
-	free      time.Time // when the next bytes may go
+	owed      float64 // bytes that were let go before their time, at
+	at        time.Time
 }
+
+// throttleStep is how long a wait goes on at most before the rate is looked at again.
+const throttleStep = 100 * time.Millisecond
 
 // wait returns when so many more bytes may be read or written.
 func (t *throttle) wait(bytes int) error {
-	if t.perSecond == 0 {
-		return nil
-	}
-	now := time.Now()
-	if t.free.Before(now) {
-		t.free = now
-	}
-	delay := t.free.Sub(now)
-	t.free = t.free.Add(time.Duration(float64(bytes) / float64(t.perSecond) * float64(time.Second)))
-	if delay <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-t.stop:
-		return errCleanStopped
-	case <-timer.C:
-		return nil
+	for {
+		rate := float64(t.perSecond())
+		if rate == 0 {
+			t.owed = 0
+			return nil
+		}
+		now := time.Now()
+		t.owed, t.at = max(t.owed-rate*now.Sub(t.at).Seconds(), 0), now
+		if t.owed == 0 {
+			t.owed = float64(bytes)
+			return nil
+		}
+		select {
+		case <-t.stop:
+			return errCleanStopped
+		case <-time.After(min(time.Duration(t.owed/rate*float64(time.Second))+1, throttleStep)):
+		}
 	}
 }

@@ -154,7 +154,7 @@ func TestCleanAfterTruncation(t *testing.T) {
 func TestCleanInPasses(t *testing.T) {
 	disk, now := disktest.New(1), time.UnixMilli(1_000_000)
 	s := cleanStore(t, disk, &now)
-	s.Store.opts.CleanMemoryBytes = keySlotSize * keySlotsMin
+	s.SetUpkeep(Upkeep{CleanMemoryBytes: keySlotSize * keySlotsMin, CleanInterval: time.Hour})
 	config := compacting
 	config.MinDirtyRatio = 0
 	sh := s.shard(1, config)

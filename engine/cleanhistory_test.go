@@ -259,10 +259,12 @@ func (h *cleanHistory) clean() {
 	var err error
 	if h.random.IntN(4) == 0 {
 		// The keys fill their memory again and again.
-		memory := h.store.Store.opts.CleanMemoryBytes
-		h.store.Store.opts.CleanMemoryBytes = keySlotSize * (1 + h.random.Int64N(12))
+		before := *h.store.upkeep.Load()
+		few := before
+		few.CleanMemoryBytes = keySlotSize * (1 + h.random.Int64N(12))
+		h.store.SetUpkeep(few)
 		err = h.store.cleaner.clean(&plan)
-		h.store.Store.opts.CleanMemoryBytes = memory
+		h.store.SetUpkeep(before)
 	} else {
 		err = h.store.cleaner.clean(&plan)
 	}

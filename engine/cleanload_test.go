@@ -83,7 +83,8 @@ func TestCleanUnderLoad(t *testing.T) {
 // The bytes that compaction reads and writes keep to the rate.
 func TestCleanKeepsToItsRate(t *testing.T) {
 	stop := make(chan struct{})
-	limit := throttle{perSecond: 1 << 20, stop: stop}
+	rate := int64(1 << 20)
+	limit := throttle{perSecond: func() int64 { return rate }, stop: stop}
 	start := time.Now()
 	for range 10 {
 		if err := limit.wait(10 << 10); err != nil {
@@ -93,6 +94,19 @@ func TestCleanKeepsToItsRate(t *testing.T) {
 	if took := time.Since(start); took < 80*time.Millisecond {
 		t.Errorf("90 KiB at 1 MiB/s took %s", took)
 	}
+	// A rate that rises ends a wait of days.
+	looks := 0
+	slow := throttle{stop: stop, perSecond: func() int64 {
+		if looks++; looks > 3 {
+			return 0
+		}
+		return 1
+	}}
+	for range 2 {
+		if err := slow.wait(1 << 20); err != nil {
+			t.Fatal(err)
+		}
+	}
 	close(stop)
 	if err := limit.wait(1 << 30); err == nil {
 		err = limit.wait(1)
@@ -100,6 +114,29 @@ func TestCleanKeepsToItsRate(t *testing.T) {
 			t.Error("a stop does not end a wait")
 		}
 	}
+}
+
+// What goes on in the background follows its settings: an hour's wait ends, and producers are forgotten.
+func TestUpkeepChanges(t *testing.T) {
+	o := testOptions(t, t.TempDir())
+	o.CleanInterval = time.Hour
+	s := openTest(t, o)
+	sh := s.shard(1, ShardConfig{Compact: true})
+	put(t, s, sh, 5, 0, "a=1", "a=2")
+	put(t, s, sh, -1, 0, "b=1")
+	roll(sh)
+	s.SetUpkeep(Upkeep{CleanInterval: time.Millisecond, ProducerExpiration: 24 * time.Hour})
+	eventually(t, "compaction", func() bool { return s.metrics.CleanedRecords.Load() == 1 })
+	producers := func() int {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		return len(sh.producers.byID)
+	}
+	if n := producers(); n != 1 {
+		t.Errorf("%d producers before", n)
+	}
+	s.SetUpkeep(Upkeep{CleanInterval: time.Hour, ProducerExpiration: time.Millisecond})
+	eventually(t, "the producer is forgotten", func() bool { return producers() == 0 })
 }
 
 // The map of keys keeps within its memory and says when it is full; what it has it finds.

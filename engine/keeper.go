@@ -10,6 +10,8 @@ type keeper struct {
 	store *Store
 	wake  chan struct{}
 	stop  chan struct{}
+	// upkept: the settings of Upkeep changed.
+	upkept chan struct{}
 
 	mu    sync.Mutex
 	dirty []dirtyShard // changed since their last checkpoint
@@ -26,7 +28,7 @@ type dirtyShard struct {
 }
 
 func newKeeper(s *Store) *keeper {
-	return &keeper{store: s, wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	return &keeper{store: s, wake: make(chan struct{}, 1), stop: make(chan struct{}), upkept: make(chan struct{}, 1)}
 }
 
 func (k *keeper) kick() {
@@ -48,7 +50,7 @@ func (k *keeper) run() {
 	tick := min(max(o.CheckpointInterval/8, 10*time.Millisecond), time.Second)
 	checkpoints := time.NewTicker(tick)
 	retention := time.NewTicker(max(o.RetentionCheckInterval, time.Millisecond))
-	expiry := time.NewTicker(min(max(o.ProducerExpiration/16, 100*time.Millisecond), 10*time.Minute))
+	expiry := time.NewTicker(k.expiryInterval())
 	defer checkpoints.Stop()
 	defer retention.Stop()
 	defer expiry.Stop()
@@ -63,10 +65,17 @@ func (k *keeper) run() {
 			k.checkpointDue(time.Now())
 		case <-retention.C:
 			k.retain()
+		case <-k.upkept:
+			expiry.Reset(k.expiryInterval())
 		case <-expiry.C:
 			k.expireProducers()
 		}
 	}
+}
+
+// expiryInterval is the time between two looks for silent producers.
+func (k *keeper) expiryInterval() time.Duration {
+	return min(max(k.store.upkeep.Load().ProducerExpiration/16, 100*time.Millisecond), 10*time.Minute)
 }
 
 // checkpointDue takes the checkpoints whose time, or number of bytes, has come.
@@ -106,7 +115,7 @@ func (k *keeper) syncEarly() {
 
 // expireProducers forgets producers that have been silent too long.
 func (k *keeper) expireProducers() {
-	before := k.store.opts.Now().Add(-k.store.opts.ProducerExpiration).UnixMilli()
+	before := k.store.opts.Now().Add(-k.store.upkeep.Load().ProducerExpiration).UnixMilli()
 	for _, sh := range k.store.all() {
 		sh.mu.Lock()
 		n := len(sh.producers.dropped)

@@ -33,7 +33,7 @@ type MoveProgress struct {
 // many bytes may be copied in a second, 0 for any number; it does not hold while producers wait. It blocks.
 func (sh *Shard) Move(ctx context.Context, to *Store, rate func() int64, progress *MoveProgress) error {
 	m := shardMove{ctx: ctx, from: sh, to: to, dir: filepath.Join(to.opts.Dir, sh.id.String()+futureSuffix),
-		copied: make(map[string]int64), progress: progress, rate: rate, throttle: throttle{stop: ctx.Done()}}
+		copied: make(map[string]int64), progress: progress, rate: rate, throttle: throttle{perSecond: rate, stop: ctx.Done()}}
 	err := m.run()
 	if err != nil && !m.done {
 		left := to.fs.RemoveAll(m.dir)
@@ -160,8 +160,7 @@ func (m *shardMove) pace(most int64) (bytes int64, err error) {
 	if m.rate == nil || m.rate() == 0 {
 		return most, nil
 	}
-	m.throttle.perSecond = m.rate()
-	bytes = min(most, max(m.throttle.perSecond/10, 4<<10)) // little, so that it is looked at again soon
+	bytes = min(most, max(m.rate()/10, 4<<10)) // little, so that it is looked at again soon
 	if m.throttle.wait(int(bytes)) != nil {
 		return 0, m.ctx.Err() // which alone stops it
 	}

@@ -73,6 +73,11 @@ type Options struct {
 	CheckpointInterval time.Duration
 	// RetentionCheckInterval is the time between two looks for segments to delete; default 5 minutes.
 	RetentionCheckInterval time.Duration
+	Upkeep
+}
+
+// Upkeep are those of the Options that SetUpkeep changes while the store is open.
+type Upkeep struct {
 	// CleanInterval is the time between two looks for shards to compact; default 15 seconds.
 	CleanInterval time.Duration
 	// CleanMemoryBytes bounds the memory for keys of one compaction; default 128 MiB, at least 1 MiB. What has
@@ -82,6 +87,13 @@ type Options struct {
 	CleanBytesPerSecond int64
 	// ProducerExpiration forgets a producer that has not written for so long; default 24 hours.
 	ProducerExpiration time.Duration
+}
+
+// EnsureDefaults fills what is not set.
+func (u *Upkeep) EnsureDefaults() {
+	fill(&u.CleanInterval, cleanIntervalDef)
+	fill(&u.CleanMemoryBytes, cleanMemoryDef)
+	fill(&u.ProducerExpiration, producerExpirationDef)
 }
 
 // EnsureDefaults fills what is not set.
@@ -108,9 +120,7 @@ func (o *Options) EnsureDefaults() {
 	fill(&o.CheckpointBytes, checkpointBytesDef)
 	fill(&o.CheckpointInterval, checkpointIntervalDef)
 	fill(&o.RetentionCheckInterval, retentionIntervalDef)
-	fill(&o.ProducerExpiration, producerExpirationDef)
-	fill(&o.CleanInterval, cleanIntervalDef)
-	fill(&o.CleanMemoryBytes, cleanMemoryDef)
+	o.Upkeep.EnsureDefaults()
 }
 
 func fill[T int | int64 | time.Duration](v *T, value T) {

@@ -579,7 +579,7 @@ func (r *shardRecovery) settle() {
 	}
 	sh.epochs = sh.epochs.truncateStart(sh.logStart.Load())
 	sh.leaderEpoch.Store(sh.epochs.latest())
-	sh.producers.expire(sh.store.opts.Now().Add(-sh.store.opts.ProducerExpiration).UnixMilli())
+	sh.producers.expire(sh.store.opts.Now().Add(-sh.store.upkeep.Load().ProducerExpiration).UnixMilli())
 	if r.scanned > 0 || r.cutAt >= 0 || r.known.checkpoint == nil {
 		sh.noteChanged(r.scanned)
 	}

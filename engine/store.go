@@ -26,6 +26,7 @@ type Store struct {
 	pool    *perf.Pool
 	log     *slog.Logger
 	metrics *Metrics
+	upkeep  atomic.Pointer[Upkeep]
 
 	lock    io.Closer
 	index   *indexStore
@@ -134,6 +135,7 @@ func newStore(o Options, lock io.Closer) *Store {
 		opts: o, fs: o.FS, pool: o.Pool, log: o.Logger, metrics: new(Metrics), lock: lock,
 		shards: make(map[model.ShardID]*Shard), orphans: make(map[model.ShardID]*Shard),
 	}
+	s.upkeep.Store(&o.Upkeep)
 	s.SetSinks(o.Sinks)
 	s.handles.store, s.handles.max, s.handles.mappingsMax = s, o.OpenSegmentsMax, int64(o.MappingsMax)
 	for range o.Writers {
@@ -169,6 +171,18 @@ func (s *Store) Metrics() *Metrics { return s.metrics }
 func (s *Store) SetSinks(sinks []Sink) {
 	sinks = append([]Sink(nil), sinks...)
 	s.sinks.Store(&sinks)
+}
+
+// SetUpkeep changes the settings of what goes on in the background. A compaction under way follows the rate at once.
+func (s *Store) SetUpkeep(u Upkeep) {
+	u.EnsureDefaults()
+	s.upkeep.Store(&u)
+	for _, changed := range []chan struct{}{s.cleaner.upkept, s.keeper.upkept} {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
 }
 
 func (s *Store) sinkList() []Sink { return *s.sinks.Load() }

@@ -154,16 +154,13 @@ func (b *Broker) openStores(ctx context.Context) error {
 func (b *Broker) engineOptions() engine.Options {
 	o := engine.Options{
 		Pool: b.pool, Logger: logs.For(b.log, "engine"),
-		RetentionCheckInterval: b.config.RetentionCheckInterval, ProducerExpiration: b.config.ProducerIDExpiration,
-		CleanInterval: b.config.CleanInterval, CleanMemoryBytes: b.config.CleanMemoryBytes, CleanBytesPerSecond: b.config.CleanBytesPerSecond,
+		RetentionCheckInterval: b.config.RetentionCheckInterval, Upkeep: b.store.upkeep(b.config.Upkeep),
 	}
 	if n := len(b.store.list); n > 1 {
 		o.EnsureDefaults()
 		o.OpenSegmentsMax = max(o.OpenSegmentsMax/n, 16)
 		o.MappingsMax = o.OpenSegmentsMax
 		o.GatherBytesMax = max(o.GatherBytesMax/int64(n), 16<<20)
-		o.CleanMemoryBytes = max(o.CleanMemoryBytes/int64(n), 1<<20)
-		o.CleanBytesPerSecond /= int64(n)
 	}
 	return o
 }
@@ -288,6 +285,7 @@ func (b *Broker) settle(r *config.Resolver) {
 	logs.Set(b.log, r.LogLevels())
 	b.store.cordon(r.Cordoned)
 	b.store.moves.rate.Store(r.MoveRate())
+	b.store.setUpkeep(r.Upkeep())
 	if b.net == nil {
 		return // serve calls again
 	}

@@ -15,6 +15,7 @@ import (
 	"millrace/diskio"
 	"millrace/engine"
 	"millrace/engine/model"
+	"millrace/meta/config"
 )
 
 // Two designs were weighed for several data directories. *One store over many directories* shares writers, syncs and
@@ -181,6 +182,24 @@ func (d *directories) setSinks(sinks []engine.Sink) {
 	for _, at := range d.list {
 		at.store.SetSinks(sinks)
 	}
+}
+
+// setUpkeep changes the settings of what goes on in the background of all directories.
+func (d *directories) setUpkeep(u config.Upkeep) {
+	for _, at := range d.list {
+		at.store.SetUpkeep(d.upkeep(u))
+	}
+}
+
+// upkeep is the part of each directory in what bounds the whole broker.
+func (d *directories) upkeep(u config.Upkeep) engine.Upkeep {
+	n := int64(len(d.list))
+	part := engine.Upkeep{CleanInterval: u.CleanInterval, CleanMemoryBytes: max(u.CleanMemoryBytes/n, 1<<20),
+		CleanBytesPerSecond: u.CleanBytesPerSecond, ProducerExpiration: u.ProducerIDExpiration}
+	if part.CleanBytesPerSecond != 0 {
+		part.CleanBytesPerSecond = max(part.CleanBytesPerSecond/n, 1)
+	}
+	return part
 }
 
 // collectors export the metrics of each directory. Where there are several each series names its directory.

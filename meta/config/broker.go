@@ -43,10 +43,7 @@ type Broker struct {
 	ConnectionsMaxOverrides  map[string]int
 
 	RetentionCheckInterval time.Duration // log.retention.check.interval.ms
-	CleanInterval          time.Duration // log.cleaner.backoff.ms
-	CleanMemoryBytes       int64         // log.cleaner.dedupe.buffer.size
-	CleanBytesPerSecond    int64         // log.cleaner.io.max.bytes.per.second; 0: no bound
-	ProducerIDExpiration   time.Duration // producer.id.expiration.ms
+	Upkeep
 
 	GroupSessionMin   time.Duration // group.min.session.timeout.ms
 	GroupSessionMax   time.Duration // group.max.session.timeout.ms
@@ -75,6 +72,15 @@ type Broker struct {
 	Topic *Topic
 
 	settings Settings
+}
+
+// Upkeep are the settings of what goes on in the background of partitions, all of them dynamic but for
+// log.cleaner.enable.
+type Upkeep struct {
+	CleanInterval        time.Duration // log.cleaner.backoff.ms; never without log.cleaner.enable
+	CleanMemoryBytes     int64         // log.cleaner.dedupe.buffer.size
+	CleanBytesPerSecond  int64         // log.cleaner.io.max.bytes.per.second; 0: no bound
+	ProducerIDExpiration time.Duration // producer.id.expiration.ms
 }
 
 // Setting is one static value and where it was written, for example "file broker.properties line 3",

@@ -19,7 +19,8 @@ func ParseBroker(settings Settings) (*Broker, error) {
 	}
 	b := p.broker()
 	b.settings = maps.Clone(settings)
-	b.Topic = NewResolver(b, nil, nil).Topic(nil)
+	resolver := NewResolver(b, nil, nil)
+	b.Topic, b.Upkeep = resolver.Topic(nil), resolver.Upkeep()
 	if err := join(p.faults); err != nil {
 		return nil, err
 	}
@@ -100,10 +101,6 @@ func (p *brokerParser) broker() *Broker {
 		ConnectionsMaxOverrides:  overrides,
 
 		RetentionCheckInterval: milliseconds(number("log.retention.check.interval.ms")),
-		CleanInterval:          milliseconds(number("log.cleaner.backoff.ms")),
-		CleanMemoryBytes:       number("log.cleaner.dedupe.buffer.size"),
-		CleanBytesPerSecond:    p.rate("log.cleaner.io.max.bytes.per.second"),
-		ProducerIDExpiration:   milliseconds(number("producer.id.expiration.ms")),
 
 		GroupSessionMin:   milliseconds(number("group.min.session.timeout.ms")),
 		GroupSessionMax:   milliseconds(number("group.max.session.timeout.ms")),
@@ -128,9 +125,6 @@ func (p *brokerParser) broker() *Broker {
 		LogLevels:              logLevels(p.value("millrace.log.level").Text),
 		LogFormat:              p.value("millrace.log.format").Text,
 	}
-	if !p.value("log.cleaner.enable").Bool {
-		b.CleanInterval = math.MaxInt64
-	}
 	for _, name := range slices.Sorted(maps.Keys(p.values)) {
 		if reason := b.unfit(name, p.values[name].Text); reason != "" {
 			p.fault(name, reason)
@@ -149,14 +143,6 @@ func (p *brokerParser) broker() *Broker {
 		p.fault("millrace.admin.listen", "is reached from other hosts, and shows records: set millrace.admin.token to a secret, or listen on 127.0.0.1")
 	}
 	return b
-}
-
-// rate returns bytes a second, 0 for more than any disk has.
-func (p *brokerParser) rate(name string) int64 {
-	if v := p.value(name).Double; v < math.MaxInt64/2 {
-		return int64(v)
-	}
-	return 0
 }
 
 func (p *brokerParser) nodeID() int32 {

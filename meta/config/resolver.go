@@ -143,6 +143,22 @@ func (r *Resolver) Cordoned(dir string) bool {
 	return slices.ContainsFunc(r.broker(cordonedDirs).List, func(cordoned string) bool { return cordoned == "*" || sameDir(cordoned, dir) })
 }
 
+// Upkeep returns the values that count for the background of partitions.
+func (r *Resolver) Upkeep() Upkeep {
+	u := Upkeep{
+		CleanInterval:        milliseconds(r.broker("log.cleaner.backoff.ms").Number),
+		CleanMemoryBytes:     r.broker("log.cleaner.dedupe.buffer.size").Number,
+		ProducerIDExpiration: milliseconds(r.broker("producer.id.expiration.ms").Number),
+	}
+	if rate := r.broker("log.cleaner.io.max.bytes.per.second").Double; rate < math.MaxInt64/2 {
+		u.CleanBytesPerSecond = int64(rate) // otherwise more than any disk has
+	}
+	if !r.broker("log.cleaner.enable").Bool {
+		u.CleanInterval = math.MaxInt64
+	}
+	return u
+}
+
 func (r *Resolver) parseTopic(overrides map[string]string) *Topic {
 	value := func(name string) Parsed { return r.topicValue(name, overrides) }
 	number := func(name string) int64 { return value(name).Number }

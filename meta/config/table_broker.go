@@ -83,13 +83,13 @@ func brokerTopics() []*Definition {
 		numbered("log.retention.check.interval.ms", Long, "300000", 1, "", "How often segments are looked at for deletion by retention."),
 		{Name: "log.cleaner.enable", Type: Bool, Default: "true",
 			Doc: "Whether partitions are compacted. Without it those with the policy 'compact' grow."},
-		numbered("log.cleaner.backoff.ms", Long, "15000", 1, "", "How often it is looked for partitions to compact."),
-		numbered("log.cleaner.dedupe.buffer.size", Long, "134217728", 1<<20, "",
-			"How much memory the keys of one compaction may take: 24 bytes for each, and half as much again for growing. What has more keys is compacted in several passes."),
-		checked(&Definition{Name: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308",
+		dynamic(numbered("log.cleaner.backoff.ms", Long, "15000", 1, "", "How often it is looked for partitions to compact.")),
+		dynamic(numbered("log.cleaner.dedupe.buffer.size", Long, "134217728", 1<<20, "",
+			"How much memory the keys of one compaction may take: 24 bytes for each, and half as much again for growing. What has more keys is compacted in several passes.")),
+		checked(&Definition{Name: "log.cleaner.io.max.bytes.per.second", Type: Double, Default: "1.7976931348623157E308", Dynamic: true,
 			Doc: "How many bytes compaction may read and write in a second."}, rate, "[1024,...]"),
-		ranked(Low, numbered("producer.id.expiration.ms", Int, "86400000", 1, "",
-			"How long a partition remembers an idempotent producer that sends nothing.")),
+		ranked(Low, dynamic(numbered("producer.id.expiration.ms", Int, "86400000", 1, "",
+			"How long a partition remembers an idempotent producer that sends nothing."))),
 	}
 }
 

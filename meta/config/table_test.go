@@ -73,11 +73,7 @@ func TestBrokerSettingsAreThoseOfKafka(t *testing.T) {
 		"replica.alter.log.dirs.io.max.bytes.per.second": `not listed`,
 		// Their values are fixed at the start here.
 		"listener.security.protocol.map":      `at start`,
-		"producer.id.expiration.ms":           `at start`,
 		"offsets.retention.check.interval.ms": `at start`,
-		"log.cleaner.backoff.ms":              `at start`,
-		"log.cleaner.dedupe.buffer.size":      `at start`,
-		"log.cleaner.io.max.bytes.per.second": `at start`,
 	}
 	for _, d := range BrokerDefinitions() {
 		if strings.HasPrefix(d.Name, "millrace.") || own[d.Name] != "" {
