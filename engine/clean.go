@@ -145,10 +145,11 @@ func (c *cleaner) clean(p *cleanPlan) error {
 	}
 	keys := newKeyMap(c.store.upkeep.Load().CleanMemoryBytes)
 	end, err := c.fill(keys, p)
-	metrics.CleanMapBytes.Store(keys.bytes())
 	if err != nil {
 		return err
 	}
+	keys.settle(p.from, end)
+	metrics.CleanMapBytes.Store(keys.bytes())
 	horizon := int64(0)
 	for _, group := range p.groups(end) {
 		earliest, err := c.cleanGroup(p, keys, group, end)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,28 @@ func cleanStore(t *testing.T, disk *disktest.Disk, now *time.Time) *testStore {
 		o.CleanInterval = time.Hour
 		o.Now = func() time.Time { return *now }
 	})
+}
+
+// Keys of a megabyte are compacted like others, and the memory for them is given back.
+func TestCleanLargeKeys(t *testing.T) {
+	disk, now := disktest.New(1), time.UnixMilli(1_000_000)
+	s := cleanStore(t, disk, &now)
+	sh := s.shard(1, compacting)
+	large := strings.Repeat("k", 1<<20)
+	put(t, s, sh, -1, 0, large+"1=a", large+"2=b")
+	put(t, s, sh, -1, 0, large+"1=c", "small=d")
+	roll(sh)
+	put(t, s, sh, -1, 0, "active=e")
+	if err := cleanNow(t, s, sh); err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	if err := eachRecord(sh, func(r *model.Record) { got = append(got, r.Offset) }); err != nil || !slices.Equal(got, []int64{1, 2, 3, 4}) {
+		t.Errorf("offsets %v, %v", got, err)
+	}
+	if n := cap(s.cleaner.reader.buffer) + cap(s.cleaner.output.buffer); n > 4*(cleanReadBytes+cleanWriteBytes) {
+		t.Errorf("%d bytes are kept", n)
+	}
 }
 
 var compacting = ShardConfig{Compact: true, DeleteRetention: time.Minute, MinDirtyRatio: 0.5}

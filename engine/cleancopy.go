@@ -145,7 +145,7 @@ func (p *cleanPass) copy(h *model.AppendHeader, b []byte) error {
 // judge decides about each record of an append, in p.kept: it stays if it is the last of its key and no
 // tombstone whose time is over (KIP-58, KIP-534).
 func (p *cleanPass) judge(h *model.AppendHeader, b []byte) (v verdict, err error) {
-	if err := p.parse(p.keys, h, b); err != nil {
+	if err := p.parse(p.keys, h, b, 0, p.keys.settled); err != nil {
 		return v, err
 	}
 	p.kept = p.kept[:0]
@@ -154,12 +154,19 @@ func (p *cleanPass) judge(h *model.AppendHeader, b []byte) (v verdict, err error
 	for left := p.records; len(left) > 0; {
 		batch := left[:min(judgeBatch, len(left))]
 		left = left[len(batch):]
-		p.touched += p.keys.touch(batch)
+		if batch[0].offset < p.keys.settled {
+			p.touched += p.keys.touch(batch)
+		}
 		for i := range batch {
 			r := &batch[i]
 			stays := true
 			if r.offset < p.end {
-				stays = r.keyed && p.keys.get(r.hash) <= r.offset && !(r.tombstone && expired)
+				if r.offset < p.keys.settled {
+					stays = r.keyed && p.keys.get(r.hash) <= r.offset
+				} else {
+					stays = !r.replaced
+				}
+				stays = stays && !(r.tombstone && expired)
 				v.tombstones = v.tombstones || stays && r.tombstone
 			}
 			if stays {

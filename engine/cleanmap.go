@@ -13,6 +13,9 @@ type keyMap struct {
 	slots     []keySlot
 	count     int
 	bytesMax  int64
+	// last has a bit for each of the settled records from settled on: it is the last of its key.
+	last         []uint64
+	settled, end int64
 }
 
 // keyHash is what the map knows of a key.
@@ -37,7 +40,7 @@ func newKeyMap(bytesMax int64) *keyMap {
 }
 
 // bytes returns the memory in use.
-func (m *keyMap) bytes() int64 { return int64(len(m.slots)) * keySlotSize }
+func (m *keyMap) bytes() int64 { return int64(len(m.slots))*keySlotSize + int64(len(m.last))*8 }
 
 // hash returns the hash under which the map keeps a key.
 func (m *keyMap) hash(key []byte) keyHash {
@@ -76,6 +79,29 @@ func (m *keyMap) put(key keyHash, offset int64) bool {
 
 // get returns the last offset of a key, -1 where it is not known.
 func (m *keyMap) get(key keyHash) int64 { return m.find(key.high, key.low).next - 1 }
+
+// settle is called when all records from from to end are noted: it has a bit of each of them tell whether it is the
+// last of its key, where the memory allows. Bits are asked in their order, while each key is a miss of the cache.
+func (m *keyMap) settle(from, end int64) {
+	m.settled, m.end = end, end
+	words := (end - from + 63) / 64
+	if words > (m.bytesMax-m.bytes())/8 {
+		return
+	}
+	m.settled, m.last = from, make([]uint64, words)
+	for i := range m.slots {
+		if next := m.slots[i].next; next != 0 {
+			at := uint64(next - 1 - from)
+			m.last[at/64] |= 1 << (at % 64)
+		}
+	}
+}
+
+// replaced tells whether a record is settled and not the last of its key.
+func (m *keyMap) replaced(offset int64) bool {
+	at := uint64(offset - m.settled)
+	return at < uint64(m.end-m.settled) && m.last[at/64]>>(at%64)&1 == 0
+}
 
 // find returns the slot of a key, or the free one that it would take.
 func (m *keyMap) find(high, low uint64) *keySlot {

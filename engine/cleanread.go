@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"millrace/engine/model"
 )
@@ -163,14 +164,16 @@ type judgedRecord struct {
 	timestampDelta int64
 	keyed          bool
 	tombstone      bool
+	replaced       bool // by a later record of its key; nothing else is known then
 }
 
 // judgeBatch is how many records are looked up in the map of keys at once: their slots are brought into the cache
 // together before. One after the other each of a million keys is a miss of 300 ns.
 const judgeBatch = 128
 
-// parse reads an append's records, with the hashes of their keys, into c.records.
-func (c *cleaner) parse(keys *keyMap, h *model.AppendHeader, b []byte) error {
+// parse reads an append's records into c.records, with the hashes of the keys of those from from to to. Of a record
+// that is known to be replaced it reads nothing.
+func (c *cleaner) parse(keys *keyMap, h *model.AppendHeader, b []byte, from, to int64) error {
 	c.records = c.records[:0]
 	rest := b[model.HeaderSize:]
 	for range h.BlockCount {
@@ -180,13 +183,21 @@ func (c *cleaner) parse(keys *keyMap, h *model.AppendHeader, b []byte) error {
 		}
 		records := rest[model.BlockHeaderSize:block.Size()]
 		for len(records) > 0 {
+			if len(records) >= model.RecordOverhead {
+				offset, n := recordOffset(records), recordSize(records)
+				if n <= len(records) && keys.replaced(offset) {
+					c.records = append(c.records, judgedRecord{offset: offset, replaced: true})
+					records = records[n:]
+					continue
+				}
+			}
 			var r model.Record
 			n, err := model.ParseRecord(records, &r)
 			if err != nil {
 				return c.reader.damage(err)
 			}
 			j := judgedRecord{offset: r.Offset, timestampDelta: r.TimestampDelta, keyed: r.Key != nil, tombstone: r.Value == nil}
-			if j.keyed {
+			if j.keyed && r.Offset >= from && r.Offset < to {
 				j.hash = keys.hash(r.Key)
 			}
 			c.records = append(c.records, j)
@@ -203,7 +214,7 @@ func (c *cleaner) parse(keys *keyMap, h *model.AppendHeader, b []byte) error {
 // noteKeys notes the keys of an append's records from an offset on. It returns the offset of the record whose
 // key has no room, or -1.
 func (c *cleaner) noteKeys(keys *keyMap, h *model.AppendHeader, b []byte, from int64) (full int64, err error) {
-	if err := c.parse(keys, h, b); err != nil {
+	if err := c.parse(keys, h, b, from, math.MaxInt64); err != nil {
 		return -1, err
 	}
 	for left := c.records; len(left) > 0; {
