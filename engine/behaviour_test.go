@@ -54,6 +54,30 @@ func clocked(t *testing.T) (*testStore, *fakeClock) {
 
 func (b *testBatch) at(ts int64) *testBatch { b.timestamp = ts; return b }
 
+// Segments that began at once are sealed at different times within the jitter, each at the same time whenever it is
+// asked.
+func TestJitterOfSegments(t *testing.T) {
+	s, clock := clocked(t)
+	config := ShardConfig{SegmentAge: time.Hour, SegmentJitter: 30 * time.Minute}
+	begun := clock.Now().UnixMilli()
+	due := map[int]bool{}
+	for n := range 20 {
+		sh := s.shard(n, config)
+		s.append(sh, batchOf(1, 10, 1).at(begun))
+		segment, minute := sh.list.Load().active(), 0
+		for !sh.tooOld(segment, &config, begun+int64(minute)*time.Minute.Milliseconds()) {
+			minute++
+		}
+		if minute < 30 || minute > 60 {
+			t.Errorf("sealed after %d minutes", minute)
+		}
+		due[minute] = true
+	}
+	if len(due) < 5 {
+		t.Errorf("all within %d minutes", len(due))
+	}
+}
+
 func TestRetentionByAge(t *testing.T) {
 	s, clock := clocked(t)
 	sh := s.shard(1, ShardConfig{SegmentBytes: 2500, RetentionAge: time.Hour, FileDeleteDelay: -1})

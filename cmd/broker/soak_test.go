@@ -137,18 +137,24 @@ func (s *soak) end(t *testing.T) {
 	s.over.Store(true)
 	s.stopTopics()
 	s.writing.Wait()
-	for _, g := range s.groups {
+	awaitRead(t, s.groups, s.writers)
+	s.stopAll()
+	s.others.Wait()
+}
+
+// awaitRead waits until the groups have read all that the writers wrote, one to a partition.
+func awaitRead(t *testing.T, groups []*readers, writers []*numbered) {
+	t.Helper()
+	for _, g := range groups {
 		brokertest.Eventually(t, "group "+g.name+" has read to the end", func() bool {
 			for p, offset := range g.acknowledged() {
-				if offset < s.writers[p].acked.Load() {
+				if offset < writers[p].acked.Load() {
 					return t.Failed()
 				}
 			}
 			return true
 		})
 	}
-	s.stopAll()
-	s.others.Wait()
 }
 
 // check demands what was written: of the trimmed topic a part that ends with the last record, of the keyed one the last
