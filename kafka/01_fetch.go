@@ -26,10 +26,14 @@ type fetchRequest struct {
 	readCommitted bool
 	usesIDs       bool
 
-	session   *fetchsession.Session // nil: none
-	sessionID int32                 // for the reply
-	full      bool                  // the reply tells of every partition, changed or not
-	code      int16                 // of the session
+	topics       wireReader            // what is asked for, until the session is opened
+	session      *fetchsession.Session // nil: none
+	sessionID    int32                 // for the reply; until the session is opened that of the request
+	sessionEpoch int32                 // of the request
+	wide         bool                  // of many partitions: a worker does all there is to do
+	opened       bool                  // it has opened the session
+	full         bool                  // the reply tells of every partition, changed or not
+	code         int16                 // of the session
 
 	slots    []fetchSlot
 	names    []byte
@@ -79,7 +83,11 @@ func (l *loop) fetch(e *exchange) {
 		l.freeFetch(f)
 		return
 	}
-	if f.code != codeNone {
+	if f.wide {
+		at := len(e.body) - len(f.topics.b)
+		e.retain()
+		f.topics.b = e.body[at:]
+	} else if l.reader.openSession(f); f.code != codeNone {
 		l.sendFetch(f, nil)
 		return
 	}
@@ -91,14 +99,17 @@ func (l *loop) attempt(f *fetchRequest) {
 	if l.stalls(f) {
 		return
 	}
-	total, failed := l.resolve(f)
-	ready, outOfReach := f.plan(false)
-	total += ready
-	waited := f.e.conn.hurried || (f.deadline != 0 && l.now() >= f.deadline)
+	hurried := f.e.conn.hurried || f.deadline != 0 && l.now() >= f.deadline || !l.mayPoll(f)
+	if f.wide {
+		l.fetchWide(f, hurried)
+		return
+	}
+	failed := l.reader.resolve(f)
+	total, outOfReach := f.plan(false)
 	switch {
 	case outOfReach:
 		l.fetchOnWorker(f)
-	case failed || total >= f.minBytes || f.maxWait <= 0 || waited || len(f.slots) == 0 || !l.mayPoll(f):
+	case hurried || f.due(total, failed):
 		if total > loopReplyMax || f.compresses() {
 			l.fetchOnWorker(f)
 			return
@@ -115,9 +126,14 @@ func (l *loop) attempt(f *fetchRequest) {
 // loopReplyMax is the largest reply that an event loop encodes itself: about a millisecond.
 const loopReplyMax = 2 << 20
 
+// due tells whether f is to be answered with so many bytes.
+func (f *fetchRequest) due(total int, failed bool) bool {
+	return failed || total >= f.minBytes || f.maxWait <= 0 || len(f.slots) == 0
+}
+
 // resolve finds each partition's shard and checks what is asked of it. failed tells whether any is in error.
-func (l *loop) resolve(f *fetchRequest) (total int, failed bool) {
-	image := l.image()
+func (d *fetchReader) resolve(f *fetchRequest) (failed bool) {
+	image := d.image()
 	var last *fetchSlot
 	for i := range f.slots {
 		s := &f.slots[i]
@@ -132,14 +148,14 @@ func (l *loop) resolve(f *fetchRequest) (total int, failed bool) {
 				topic = image.TopicByName(f.name(s))
 			}
 			if topic != nil {
-				s.view = l.view(image, topic)
+				s.view = d.view(image, topic)
 			}
 		}
 		last = s
-		s.check(l.server, f)
+		s.check(d.server, f)
 		failed = failed || s.code != codeNone || s.divergesEpoch >= 0
 	}
-	return 0, failed
+	return failed
 }
 
 // check finds what the partition can serve.

@@ -24,8 +24,14 @@ const (
 // seen, in the session, and in the answer.
 const fetchedPartitionBytes = 640
 
-// parseFetch reads a Fetch request into f and brings its session up to date. A fault of the session is left in
-// f.code.
+// fetchReader takes Fetch requests apart and finds what they ask for. A loop has one, and a worker makes one for a wide
+// request.
+type fetchReader struct {
+	views
+	seen map[fetchsession.Key]int // slots of the request that is being read
+}
+
+// parseFetch reads a Fetch request into f, but for its partitions.
 func (l *loop) parseFetch(f *fetchRequest, r *wireReader) fetchParsed {
 	version := f.e.version
 	f.usesIDs = version >= 13
@@ -50,7 +56,8 @@ func (l *loop) parseFetch(f *fetchRequest, r *wireReader) fetchParsed {
 		return fetchNotNow
 	}
 	f.slots = slices.Grow(f.slots, partitions) // growing by and by would leave as much behind again
-	l.openSession(f, &topics, id, epoch)
+	f.wide = partitions > wideRequest
+	f.topics, f.sessionID, f.sessionEpoch = topics, id, epoch
 	return fetchReady
 }
 
@@ -134,18 +141,21 @@ func topicRef(r *wireReader, version int16, ok *bool) (name []byte, id model.Top
 	return name, id
 }
 
-// openSession finds or makes the request's session (KIP-227) and fills f.slots with what is to be served.
-func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32) {
-	sessions := l.server.sessions
-	now := l.now() / int64(time.Millisecond)
+// openSession finds or makes the request's session (KIP-227) and fills f.slots with what is to be served. A fault of the
+// session is left in f.code.
+func (d *fetchReader) openSession(f *fetchRequest) {
+	sessions := d.server.sessions
+	now := d.server.now() / int64(time.Millisecond)
+	topics, id, epoch := f.topics, f.sessionID, f.sessionEpoch
+	f.topics, f.sessionID = wireReader{}, 0
 	if epoch == 0 || epoch == -1 {
 		f.full = true
 		if id != 0 {
 			sessions.Close(id)
 		}
-		l.fillSlots(f, topics)
+		d.fillSlots(f, &topics)
 		if epoch == 0 && len(f.slots) > 0 {
-			l.createSession(f, now)
+			d.createSession(f, now)
 		}
 		return
 	}
@@ -156,12 +166,12 @@ func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32)
 	}
 	defer s.Unlock()
 	ok, full := true, false
-	eachFetched(topics, f.e.version, func(name []byte, id model.TopicID, p fetchedPartition) {
+	eachFetched(&topics, f.e.version, func(name []byte, id model.TopicID, p fetchedPartition) {
 		if s.Put(name, id, p.index, p.offset, p.maxBytes, p.leaderEpoch, p.lastFetchedEpoch) == nil {
 			full = true
 		}
 	}, &ok)
-	eachForgotten(topics, f.e.version, s.Forget, &ok)
+	eachForgotten(&topics, f.e.version, s.Forget, &ok)
 	if full { // the client begins again, without a session
 		sessions.Close(s.ID)
 		f.code = codeFetchSessionIDNotFound
@@ -191,8 +201,8 @@ func (l *loop) openSession(f *fetchRequest, topics *wireReader, id, epoch int32)
 }
 
 // createSession makes a session of what f asks for, if a slot is free.
-func (l *loop) createSession(f *fetchRequest, now int64) {
-	s := l.server.sessions.Create(now, f.usesIDs, len(f.slots))
+func (d *fetchReader) createSession(f *fetchRequest, now int64) {
+	s := d.server.sessions.Create(now, f.usesIDs, len(f.slots))
 	if s == nil {
 		return
 	}
@@ -202,7 +212,7 @@ func (l *loop) createSession(f *fetchRequest, now int64) {
 		t := &f.slots[i]
 		t.known = s.Put(f.name(t), t.topic, t.partition, t.offset, int32(t.maxBytes), t.leaderEpoch, t.lastFetchedEpoch)
 		if t.known == nil { // too many: go on without a session
-			l.server.sessions.Close(s.ID)
+			d.server.sessions.Close(s.ID)
 			for j := range f.slots[:i] {
 				f.slots[j].known = nil
 			}
@@ -213,18 +223,13 @@ func (l *loop) createSession(f *fetchRequest, now int64) {
 }
 
 // fillSlots takes the partitions of the request itself; of a partition that is named twice the last counts.
-func (l *loop) fillSlots(f *fetchRequest, topics *wireReader) {
-	clear(l.seen)
-	if cap(f.slots) > wideRequest { // a map keeps the memory that it ever had, and clearing takes as long
-		kept := l.seen
-		l.seen = make(map[fetchsession.Key]int, cap(f.slots))
-		defer func() { l.seen = kept }()
-	}
+func (d *fetchReader) fillSlots(f *fetchRequest, topics *wireReader) {
+	clear(d.seen)
 	ok := true
 	name, nameFrom := []byte(nil), 0
 	eachFetched(topics, f.e.version, func(n []byte, id model.TopicID, p fetchedPartition) {
 		if f.usesIDs {
-			if !l.replaceSlot(f, fetchsession.Key{Topic: id, Index: p.index}, p) {
+			if !d.replaceSlot(f, fetchsession.Key{Topic: id, Index: p.index}, p) {
 				f.addSlot(id, p)
 			}
 			return
@@ -234,9 +239,9 @@ func (l *loop) fillSlots(f *fetchRequest, topics *wireReader) {
 			f.names = append(f.names, n...)
 		}
 		key := fetchsession.Key{Index: p.index}
-		if t := l.image().TopicByName(n); t != nil {
+		if t := d.image().TopicByName(n); t != nil {
 			key.Topic = t.ID
-			if l.replaceSlot(f, key, p) {
+			if d.replaceSlot(f, key, p) {
 				return
 			}
 		}
@@ -247,10 +252,10 @@ func (l *loop) fillSlots(f *fetchRequest, topics *wireReader) {
 }
 
 // replaceSlot overwrites the slot of a partition that was named before and tells whether there is one.
-func (l *loop) replaceSlot(f *fetchRequest, key fetchsession.Key, p fetchedPartition) bool {
-	i, again := l.seen[key]
+func (d *fetchReader) replaceSlot(f *fetchRequest, key fetchsession.Key, p fetchedPartition) bool {
+	i, again := d.seen[key]
 	if !again {
-		l.seen[key] = len(f.slots)
+		d.seen[key] = len(f.slots)
 		return false
 	}
 	s := &f.slots[i]

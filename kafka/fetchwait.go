@@ -1,7 +1,10 @@
 package kafka
 
 import (
+	"time"
+
 	"millrace/engine/model"
+	"millrace/kafka/fetchsession"
 	"millrace/meta/config"
 	"millrace/netio"
 )
@@ -10,6 +13,10 @@ import (
 const (
 	pollSlotsMax  = 1 << 18
 	pollSlotsFree = 16 // a poll of so few may always wait: the exchanges of its connection bound them
+
+	// A poll of more partitions than these is tried again by the clock: an event loop would take long to watch them all.
+	watchedSlotsMax = 1 << 14
+	unwatchedRetry  = 100 * time.Millisecond
 )
 
 // mayPoll tells whether f may wait.
@@ -27,22 +34,26 @@ func (l *loop) poll(f *fetchRequest) {
 	f.e.waitsSince = l.server.o.Now()
 	l.pollSlots += len(f.slots)
 	l.keys = l.keys[:0]
-	for i := range f.slots {
-		if sh := f.slots[i].shard; sh != nil {
+	watched, until := f.slots, f.deadline
+	if len(watched) > watchedSlotsMax {
+		watched, until = nil, min(until, l.now()+int64(unwatchedRetry))
+	}
+	for i := range watched {
+		if sh := watched[i].shard; sh != nil {
 			sh.Watch(l.index)
 			l.keys = append(l.keys, sh)
 		}
 	}
 	f.wait.Owner = f
-	l.polls.Add(&f.wait, f.deadline, l.keys)
+	l.polls.Add(&f.wait, until, l.keys)
 	c := f.e.conn
 	if f.connNext = c.polls; f.connNext != nil {
 		f.connNext.connPrev = f
 	}
 	c.polls = f
 	// What moved between planning and watching is told by nobody.
-	for i := range f.slots {
-		s := &f.slots[i]
+	for i := range watched {
+		s := &watched[i]
 		if s.shard != nil && s.shard.State() != s.state {
 			l.unpoll(f)
 			l.attempt(f)
@@ -123,14 +134,54 @@ func (f *fetchRequest) encodeOnWorker() {
 	f.loop.net.Post(f)
 }
 
-// RunOnLoop sends what a worker made.
+// fetchWide lets a worker do all that there is to do for a request of many partitions. Those behind it wait, since it may
+// change its session.
+func (l *loop) fetchWide(f *fetchRequest, hurried bool) {
+	f.e.conn.fetching, f.e.conn.alone = true, true
+	l.server.metrics.FetchesBlocking.Add(1)
+	l.server.large.run(func() { f.runWide(hurried) })
+}
+
+// runWide makes the reply or, where there is too little to send, none.
+func (f *fetchRequest) runWide(hurried bool) {
+	d := fetchReader{views: views{server: f.loop.server}}
+	if !f.opened {
+		f.opened = true
+		d.seen = make(map[fetchsession.Key]int, cap(f.slots))
+		d.openSession(f)
+	}
+	if f.code != codeNone {
+		f.loop.net.Post(f)
+		return
+	}
+	failed := d.resolve(f)
+	total, outOfReach := f.plan(false)
+	if !outOfReach && !hurried && !f.due(total, failed) {
+		f.releaseSpans()
+		f.loop.net.Post(f)
+		return
+	}
+	f.loop.chargeReply(f, f.askedBytes())
+	f.runOnWorker()
+}
+
+// RunOnLoop sends what a worker made, or lets f wait.
 func (f *fetchRequest) RunOnLoop(*netio.Loop) {
-	c := f.e.conn
+	l, c := f.loop, f.e.conn
 	c.fetching = false
-	f.loop.sendFetch(f, f.reply)
+	c.alone = c.alone && !f.wide
+	switch {
+	case f.reply != nil || f.code != codeNone:
+		l.sendFetch(f, f.reply)
+	case c.net.Closed():
+		l.abandonStalled([]*fetchRequest{f})
+	default:
+		l.poll(f)
+		c.pump()
+	}
 	if len(c.stalled) > 0 {
-		f.loop.retryStalled()
-		f.loop.armTimer()
+		l.retryStalled()
+		l.armTimer()
 	}
 }
 

@@ -26,6 +26,7 @@ type loop struct {
 
 	producer      *producer
 	encoder       fetchEncoder
+	reader        fetchReader
 	topics        map[model.TopicID]*topicView
 	lastImage     *cluster.Image
 	readings      uint64 // of the settings, when lastImage was noted
@@ -37,7 +38,6 @@ type loop struct {
 	timerAt       int64       // when the loop's timer is set to, 0: not set
 	woken         []*purgatory.Wait[*engine.Shard]
 	keys          []*engine.Shard
-	seen          map[fetchsession.Key]int // slots of the request that is being parsed
 
 	freeExchanges []*exchange
 	freeProduces  []*produceRequest
@@ -57,16 +57,18 @@ type inbox struct {
 }
 
 func newLoop(s *Server, index int) *loop {
-	l := &loop{server: s, index: index, topics: make(map[model.TopicID]*topicView),
-		seen: make(map[fetchsession.Key]int)}
+	l := &loop{server: s, index: index, topics: make(map[model.TopicID]*topicView)}
+	l.reader = fetchReader{views: views{s, l}, seen: make(map[fetchsession.Key]int)}
 	l.producer = newProducer(s, l)
 	l.encoder.init(s.o.Pool)
 	l.polls = purgatory.NewSet(func(sh *engine.Shard) { sh.Unwatch(l.index) })
 	return l
 }
 
-// now is the loop's monotonic clock in nanoseconds.
-func (l *loop) now() int64 { return int64(time.Since(l.server.started)) }
+// now is the monotonic clock of all loops in nanoseconds.
+func (s *Server) now() int64 { return int64(time.Since(s.started)) }
+
+func (l *loop) now() int64 { return l.server.now() }
 
 // Complete takes over appends that are done and notes shards whose watermarks moved. Writers call it.
 func (l *loop) Complete(done *engine.Append, advanced []*engine.Shard) {

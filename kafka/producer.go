@@ -30,8 +30,7 @@ var errNotOnLoop = errors.New("batch is too much work for an event loop")
 
 // producer appends what Produce requests bring. A loop has one, and each worker that appends takes one.
 type producer struct {
-	server   *Server
-	loop     *loop // nil: it works for a worker
+	views
 	decoder  *recordbatch.Decoder
 	batch    recordbatch.Batch
 	limits   recordbatch.Limits
@@ -39,7 +38,7 @@ type producer struct {
 }
 
 func newProducer(s *Server, l *loop) *producer {
-	c := &producer{server: s, loop: l}
+	c := &producer{views: views{s, l}}
 	c.decoder = recordbatch.NewDecoder(s.o.Pool, c.charge)
 	return c
 }
@@ -89,22 +88,15 @@ func (c *producer) look(p *produceRequest) {
 		return
 	}
 	t := &p.topics[len(p.topics)-1]
-	image := c.server.image()
-	if c.loop != nil {
-		image = c.loop.image()
-	}
+	image := c.image()
 	var topic *cluster.Topic
 	if p.e.version >= 13 {
 		topic = image.TopicByID(t.id)
 	} else {
 		topic = image.TopicByName(p.names[t.nameFrom:t.nameTo])
 	}
-	switch {
-	case topic == nil:
-	case c.loop != nil:
-		p.view = c.loop.view(image, topic)
-	default:
-		p.view = &topicView{topic: topic, config: c.server.topicConfig(image, topic)}
+	if topic != nil {
+		p.view = c.view(image, topic)
 	}
 }
 

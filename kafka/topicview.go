@@ -62,3 +62,23 @@ func (v *topicView) shard(s *Server, partition int32) (*engine.Shard, int16) {
 	}
 	return sh, codeNone
 }
+
+// views finds topics for what runs on a loop, which keeps them, or on a worker, which does not.
+type views struct {
+	server *Server
+	loop   *loop // nil: a worker's
+}
+
+func (v *views) image() *cluster.Image {
+	if v.loop != nil {
+		return v.loop.image()
+	}
+	return v.server.image()
+}
+
+func (v *views) view(image *cluster.Image, topic *cluster.Topic) *topicView {
+	if v.loop != nil {
+		return v.loop.view(image, topic)
+	}
+	return &topicView{topic: topic, config: v.server.topicConfig(image, topic)}
+}
