@@ -129,8 +129,8 @@ func fill[T int | int64 | time.Duration](v *T, value T) {
 	}
 }
 
-// openSegmentsLimit leaves three quarters of the process's descriptors: two to sockets, one to the index
-// store, other files, and what passes the bound for a moment.
+// openSegmentsLimit leaves three quarters of the process's descriptors: to sockets, the index store, other files, and
+// what passes the bound for a moment.
 func openSegmentsLimit() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

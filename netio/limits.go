@@ -20,9 +20,9 @@ type limits struct {
 	by         map[netip.Addr]int
 }
 
-// descriptorsKept is how many of the process's descriptors are left to files and everything else: half of them,
-// and not more than files can need.
-func descriptorsKept(limit uint64) uint64 { return max(64, min(limit/2, 20480)) }
+// descriptorsKept is how many of the process's descriptors are left to files: a quarter to segments and as many to
+// everything else, but not more than those can need.
+func descriptorsKept(limit uint64) uint64 { return max(64, min(limit/4, 16384)+min(limit/4, 1024)) }
 
 func newLimits(o *Options) (*limits, error) {
 	n := &limits{by: make(map[netip.Addr]int)}
