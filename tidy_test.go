@@ -45,7 +45,7 @@ var rooms = []room{
 	{dir: "kafka/fetchsession", may: []string{"engine/model", "perf"}, pure: true},
 	{dir: "kafka/group/assignor", may: []string{"engine/model"}, pure: true},
 	{dir: "kafka/group/consumer", may: []string{"engine/model", "kafka/group/assignor", "perf/fields"}, packages: kmsg, pure: true},
-	{dir: "bench", may: []string{"perf"}, packages: append([]string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/perf", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4"}, clients...)},
+	{dir: "bench", may: []string{"perf"}, packages: append([]string{"github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/perf", "github.com/klauspost/compress", "github.com/pierrec/lz4/v4", "golang.org/x/sys"}, clients...)},
 	{dir: "cmd", may: []string{"perf", "diskio/.", "netio", "engine", "meta", "kafka", "bench"}, packages: append([]string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/coreos/go-systemd", "github.com/prometheus", "golang.org/x/sys", "golang.org/x/term"}, clients...)},
 	{dir: "cmd/broker/brokertest", may: []string{"perf", "diskio", "netio", "engine", "meta", "kafka", "cmd"}, packages: append(codecs(), clients...)},

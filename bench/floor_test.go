@@ -9,46 +9,59 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"millrace/perf"
 )
 
 // BenchmarkFloor tells what this host's kernel takes for the input and output of a broker when nothing is done between:
 // a server that is one thread on the first processor and a client on the second, blocking calls, one connection. It is
-// the limit of what a broker could reach here in the minute of the run: the like of P1, L1 and F1.
+// the limit of what a broker could reach here in the minute of the run: the like of P1, L1 and F1. Where it is checked,
+// the thread does what a broker with a format of its own cannot leave out, with nothing decided on the way: it checks
+// what came, copies it once, and makes the checksum of what goes.
 func BenchmarkFloor(b *testing.B) {
-	const frame = 100 << 10 // P1's requests
-	b.Run("produce", func(b *testing.B) {
-		b.SetBytes(frame)
-		f := warmFile(b, int64(b.N)*frame)
-		used := measureServer(b, func(conn int) {
-			buf := make([]byte, 4*frame) // its window
-			for done := int64(0); done < int64(b.N)*frame; {
-				n := receive(b, conn, buf[:frame*min(4, (int64(b.N)*frame-done)/frame)])
-				must(b, n, func() (int, error) { return unix.Pwrite(f, buf[:n], done) })
-				done += int64(n)
-				must(b, 64, func() (int, error) { return unix.Write(conn, buf[:64]) })
-			}
-		}, func(conn int) {
-			buf := make([]byte, 4*frame)
-			for left := int64(b.N) * frame; left > 0; {
-				n := int(min(4*frame, left))
-				for sent := 0; sent < n; {
-					sent += must(b, 0, func() (int, error) { return unix.Write(conn, buf[sent:n]) })
-				}
-				receive(b, conn, buf[:64])
-				left -= int64(n)
-			}
-		})
-		reportUsed(b, used, int64(b.N)*frame)
-	})
-	for _, sendfile := range []bool{false, true} {
-		name := map[bool]string{false: "fetch/read", true: "fetch/sendfile"}[sendfile]
-		b.Run(name, func(b *testing.B) { floorFetch(b, sendfile) })
-	}
+	b.Run("produce/bare", func(b *testing.B) { floorProduce(b, false) })
+	b.Run("produce/checked", func(b *testing.B) { floorProduce(b, true) })
+	b.Run("fetch/read", func(b *testing.B) { floorFetch(b, false, false) })
+	b.Run("fetch/checked", func(b *testing.B) { floorFetch(b, false, true) })
+	b.Run("fetch/sendfile", func(b *testing.B) { floorFetch(b, true, false) })
 	b.Run("latency", floorLatency)
 }
 
-// floorFetch sends a resident file, 1 MiB a time, each asked for.
-func floorFetch(b *testing.B, sendfile bool) {
+// floorProduce takes P1's requests, as many a time as its window has, and writes them to a file.
+func floorProduce(b *testing.B, checked bool) {
+	const frame = 100 << 10
+	b.SetBytes(frame)
+	total := int64(b.N) * frame
+	f := warmFile(b, total)
+	used := measureServer(b, func(conn int) {
+		buf, stored := make([]byte, 4*frame), make([]byte, frame)
+		for done := int64(0); done < total; {
+			n := receive(b, conn, buf[:min(4*frame, total-done)])
+			for i := 0; checked && i < n; i += frame {
+				_ = perf.CRC32C(buf[i : i+frame])
+				copy(stored, buf[i:i+frame])
+				_ = perf.CRC32C(stored)
+			}
+			must(b, n, func() (int, error) { return unix.Pwrite(f, buf[:n], done) })
+			done += int64(n)
+			must(b, 64, func() (int, error) { return unix.Write(conn, buf[:64]) })
+		}
+	}, func(conn int) {
+		buf := make([]byte, 4*frame)
+		for left := total; left > 0; {
+			n := int(min(4*frame, left))
+			for sent := 0; sent < n; {
+				sent += must(b, 0, func() (int, error) { return unix.Write(conn, buf[sent:n]) })
+			}
+			receive(b, conn, buf[:64])
+			left -= int64(n)
+		}
+	})
+	reportUsed(b, used, total)
+}
+
+// floorFetch sends a resident file, 1 MiB a time, each asked for. The read is the copy of one that is checked.
+func floorFetch(b *testing.B, sendfile, checked bool) {
 	const answer, size = 1 << 20, 64 << 20
 	b.SetBytes(answer)
 	f := warmFile(b, size)
@@ -60,6 +73,11 @@ func floorFetch(b *testing.B, sendfile bool) {
 			at := int64(i) * answer % size
 			if !sendfile {
 				must(b, answer, func() (int, error) { return unix.Pread(f, buf, at) })
+			}
+			for batch := range slices.Chunk(buf, 100<<10) {
+				if checked {
+					_ = perf.CRC32C(batch) + perf.CRC32C(batch)
+				}
 			}
 			for sent := 0; sent < answer; {
 				sent += must(b, 0, func() (int, error) {

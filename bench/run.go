@@ -34,8 +34,6 @@ type Options struct {
 	Scale float64
 	// FillBytes bounds what F1 writes to read it again and again; 0: as docs/benchmarking.md tells.
 	FillBytes int64
-	// Before is called before each part touches the broker; nil: never. Its error ends the run.
-	Before func(ctx context.Context, s Settings) error
 	// Histograms keeps the histograms of latencies in the figures, to be pooled with those of other runs.
 	Histograms bool
 	// Restart kills the broker, which lost nothing that was acknowledged then, and starts it again at the same
@@ -115,11 +113,19 @@ func Run(parent context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer r.close()
+	pages, err := NewWarmPages()
+	if err != nil {
+		return nil, err
+	}
+	defer pages.Close()
 	result := &Result{Workload: w.ID, Summary: w.Summary, Broker: o.Broker, Began: time.Now().UTC(), Host: r.host()}
 	for i, s := range parts {
 		r.part, r.number = w.partName(s), i+1
 		var figures []*Figures
-		if err = r.before(ctx, s); err == nil {
+		if r.process != nil {
+			err = pages.holdFor(ctx, s)
+		}
+		if err == nil {
 			figures, err = w.run(ctx, r, s)
 		}
 		if err = errors.Join(r.explain(parent, ctx, err), r.explain(parent, ctx, r.clean(ctx))); err != nil {
@@ -129,13 +135,6 @@ func Run(parent context.Context, o Options) (*Result, error) {
 	}
 	result.Ended = time.Now().UTC()
 	return result, nil
-}
-
-func (r *runner) before(ctx context.Context, s Settings) error {
-	if r.options.Before == nil {
-		return nil
-	}
-	return r.options.Before(ctx, s)
 }
 
 // Feasible says why this host cannot run a workload against a broker of its own, whatever the broker, or nil.

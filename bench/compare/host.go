@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"millrace/perf"
 )
@@ -83,4 +84,13 @@ func Place(load, all []int) error {
 	}
 	runtime.GOMAXPROCS(len(load))
 	return nil
+}
+
+// FreeRoom returns the bytes that can still be written on the file system of dir, 0 where it cannot be told.
+func FreeRoom(dir string) int64 {
+	var stat syscall.Statfs_t
+	if syscall.Statfs(dir, &stat) != nil {
+		return 0
+	}
+	return int64(stat.Bavail) * stat.Bsize
 }

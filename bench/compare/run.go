@@ -65,7 +65,6 @@ type comparison struct {
 	report  *Report
 	allowed []int  // processors of this process before anything was placed
 	dir     string // for data, made here
-	data    string // of the start that runs; "" for a broker from outside
 	began   time.Time
 	current step
 }
@@ -230,9 +229,6 @@ func (c *comparison) start(ctx context.Context, s step) (*Start, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.data = dir; !c.spec(s).Owned() {
-		c.data = c.dir
-	}
 	// Its data is thrown away, so a broker is given time to stop only where all went well.
 	defer p.Kill()
 	start := &Start{Round: s.round, Placement: s.placement, Side: s.side, Began: began.UTC(), ReadySeconds: p.Ready.Seconds()}
@@ -271,7 +267,6 @@ func (c *comparison) workloads(ctx context.Context, p *peer.Process, s step, sta
 func (c *comparison) options(id string, p *peer.Process) bench.Options {
 	return bench.Options{
 		Workload: id, Broker: p.Address, BrokerPID: p.PID, Version: c.Version, Scale: c.Plan.Scale, Histograms: true, Progress: c.progress,
-		Before: func(ctx context.Context, s bench.Settings) error { return WarmPages(ctx, c.data, s.Bytes) },
 		Restart: func(ctx context.Context) (time.Time, error) {
 			p.Kill()
 			err := p.Launch(ctx)
@@ -289,7 +284,7 @@ func (c *comparison) warmUp(ctx context.Context, p *peer.Process) error {
 	each := c.Plan.Warm / 3
 	for _, id := range []string{"P1", "P3", "F1"} {
 		o := c.options(id, p)
-		o.Scale, o.Before, o.Histograms = 0, nil, false
+		o.Scale, o.Histograms = 0, false
 		o.Given = []string{"duration", "warmup"}
 		o.Settings = bench.Settings{Duration: each}
 		switch id {

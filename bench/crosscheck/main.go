@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/bench"
 	"millrace/bench/compare"
 	"millrace/bench/peer"
 	"millrace/bench/proc"
@@ -159,7 +160,12 @@ func measure(ctx context.Context, o options, c client, work string, cpus []int) 
 	if err = t.make(ctx); err != nil {
 		return produced, fetched, blame(err)
 	}
-	if err = compare.WarmPages(ctx, dir, int64(o.records)*recordBytes); err != nil {
+	pages, err := bench.NewWarmPages()
+	if err != nil {
+		return produced, fetched, err
+	}
+	defer pages.Close()
+	if err = pages.Hold(ctx, int64(o.records)*recordBytes); err != nil {
 		return produced, fetched, blame(err)
 	}
 	if produced, err = t.account(ctx, c.produce); err == nil && !c.own {

@@ -162,7 +162,7 @@ func (m *machine) measure(ctx context.Context, v Variant, at Progress) ([]Measur
 	var all []Measured
 	for _, l := range m.loads {
 		m.say("running %s with %s", l.workload, v.Name)
-		figures, err := m.run(ctx, p, l, dir, at)
+		figures, err := m.run(ctx, p, l, at)
 		if err != nil {
 			return nil, m.explain(ctx, p, err)
 		}
@@ -171,12 +171,9 @@ func (m *machine) measure(ctx context.Context, v Variant, at Progress) ([]Measur
 	return all, nil
 }
 
-func (m *machine) run(ctx context.Context, p *peer.Process, l load, dir string, at Progress) ([]Measured, error) {
+func (m *machine) run(ctx context.Context, p *peer.Process, l load, at Progress) ([]Measured, error) {
 	result, err := bench.Run(ctx, bench.Options{
 		Workload: l.workload, Broker: p.Address, BrokerPID: p.PID, Version: m.options.Version, Given: l.given, Settings: l.settings, FillBytes: fillBytes,
-		Before: func(ctx context.Context, s bench.Settings) error {
-			return compare.WarmPages(ctx, dir, min(s.Bytes, fillBytes))
-		},
 		Progress: func(s bench.Status) {
 			if m.options.Progress != nil {
 				at.Run, at.Left = s, m.left()
