@@ -68,7 +68,7 @@ func (h *BlockHeader) Verify(b []byte, identity uint32) error {
 	if len(b) < h.Size() {
 		return ErrShort
 	}
-	if binary.BigEndian.Uint32(b) != perf.UpdateCRC32C(identity, b[4:h.Size()]) {
+	if binary.BigEndian.Uint32(b) != perf.UpdateFarCRC32C(identity, b[4:h.Size()]) {
 		return fmt.Errorf("block of %d records: %w", h.Count, ErrChecksum)
 	}
 	return err // flags of a newer version, where they are not just any bytes
