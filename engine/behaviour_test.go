@@ -233,7 +233,7 @@ func TestSubmitRefusals(t *testing.T) {
 	s.Store.opts.GatherBytesMax = -1
 	check(ErrBackpressure, func(*Append, *testBatch) {})
 	s.Store.opts.GatherBytesMax = 1 << 30
-	if err := s.DropShard(sh.ID()); err != nil {
+	if err := s.DropShards(sh.ID()); err != nil {
 		t.Fatal(err)
 	}
 	check(ErrShardDeleted, func(*Append, *testBatch) {})
@@ -387,7 +387,7 @@ func TestWatchersAreTold(t *testing.T) {
 	if sh.SetLeaderEpoch(9); told(sh) != 3 {
 		t.Fatal("epoch")
 	}
-	if err := s.DropShard(sh.ID()); err != nil || told(sh) != 4 {
+	if err := s.DropShards(sh.ID()); err != nil || told(sh) != 4 {
 		t.Fatalf("drop: %v, told %d times", err, told(sh))
 	}
 }
@@ -415,7 +415,7 @@ func TestOrphans(t *testing.T) {
 		t.Fatalf("%d orphans", n)
 	}
 	for _, id := range s.Orphans() {
-		if err := s.RemoveOrphan(id); err != nil {
+		if err := s.DropShards(id); err != nil {
 			t.Fatal(err)
 		}
 	}

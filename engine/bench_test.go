@@ -113,7 +113,7 @@ func BenchmarkRecovery(b *testing.B) {
 		}
 		// The next start finds no clean stop and no checkpoint.
 		x := again.index
-		if err := x.dropShard(sh.ID()); err != nil {
+		if err := x.dropShards(sh.ID()); err != nil {
 			b.Fatal(err)
 		}
 		if err := again.markUnclean(); err != nil {

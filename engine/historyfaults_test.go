@@ -23,7 +23,7 @@ func (h *history) publish(i int, epoch int32, offset int64, value []byte) {
 func (h *history) recreate(i int) {
 	old := h.shards[i]
 	h.shard(i)
-	err := h.store.DropShard(old.id)
+	err := h.store.DropShards(old.id)
 	h.note("drop shard %d: %v", i, err)
 	if err != nil && !h.disk.IsCut() {
 		h.t.Errorf("drop: %v", err)
@@ -42,7 +42,7 @@ func (h *history) removeOrphans() {
 		if known[id] {
 			continue
 		}
-		if err := h.store.RemoveOrphan(id); err != nil && !h.disk.IsCut() {
+		if err := h.store.DropShards(id); err != nil && !h.disk.IsCut() {
 			h.t.Errorf("remove orphan: %v", err)
 		}
 	}

@@ -209,11 +209,13 @@ func setLogStart(b *pebble.Batch, id model.ShardID, offset int64) {
 	b.Set(appendShardKey(nil, keyStart, id), value, nil)
 }
 
-// dropShard removes everything of a shard, durably.
-func (x *indexStore) dropShard(id model.ShardID) error {
+// dropShards removes everything of shards, durably.
+func (x *indexStore) dropShards(ids ...model.ShardID) error {
 	b := x.db.NewBatch()
-	for _, kind := range []byte(shardKinds) {
-		b.DeleteRange(appendShardKey(nil, kind, id), shardKeyEnd(kind, id), nil)
+	for _, id := range ids {
+		for _, kind := range []byte(shardKinds) {
+			b.DeleteRange(appendShardKey(nil, kind, id), shardKeyEnd(kind, id), nil)
+		}
 	}
 	return x.commit(b, true)
 }

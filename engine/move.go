@@ -196,11 +196,11 @@ func (m *shardMove) swap() error {
 	}
 	known, err := m.copyRecords()
 	if err != nil {
-		return errors.Join(err, m.to.index.dropShard(sh.id))
+		return errors.Join(err, m.to.index.dropShards(sh.id))
 	}
 	moved, err := m.adopt(known, made)
 	if err != nil {
-		return errors.Join(err, m.to.index.dropShard(sh.id))
+		return errors.Join(err, m.to.index.dropShards(sh.id))
 	}
 	m.done = true
 	m.to.mu.Lock()
@@ -305,7 +305,7 @@ func (sh *Shard) leaveMoved() error {
 		}
 		store.janitor.remove(aside, true, sh.config.Load().FileDeleteDelay)
 	}
-	return sh.forgetRecords()
+	return store.forgetRecords(sh)
 }
 
 // SettleMoves drops, of shards that a crash left in two stores, the copy that took no more appends: one that is not
@@ -326,7 +326,7 @@ func SettleMoves(stores []*Store) error {
 			}
 			s.log.Info("shard is in two directories after a move that did not end: one is dropped", "shard", id.String(),
 				"kept", keep.dir, "dropped", lose.dir)
-			if err := lose.store.RemoveOrphan(id); err != nil {
+			if err := lose.store.DropShards(id); err != nil {
 				return err
 			}
 		}

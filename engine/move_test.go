@@ -123,7 +123,7 @@ func TestMove(t *testing.T) {
 	if there == nil || p.b.append(there, batchOf(1, 10, 1)).BaseOffset != 0 {
 		t.Error("a shard without records")
 	}
-	if err := p.b.DropShard(testID(2)); err != nil {
+	if err := p.b.DropShards(testID(2)); err != nil {
 		t.Fatal(err)
 	}
 	if err := there.Move(t.Context(), p.a.Store, nil, &progress); !errors.Is(err, ErrShardDeleted) {

@@ -199,7 +199,7 @@ func TestDropBesideSyncStopsNoWrites(t *testing.T) {
 	sh := s.shard(1, ShardConfig{})
 	s.append(sh, batchOf(10, 100, 1))
 	fresh := sh.list.Load().segments // as a sync collects them
-	if err := s.DropShard(sh.id); err != nil {
+	if err := s.DropShards(sh.id); err != nil {
 		t.Fatal(err)
 	}
 	if err := syncShardDirs(s.Store, fresh); err != nil {

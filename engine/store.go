@@ -300,44 +300,6 @@ func (s *Store) Orphans() []model.ShardID {
 	return out
 }
 
-// RemoveOrphan deletes a shard that was not ensured. It blocks.
-func (s *Store) RemoveOrphan(id model.ShardID) error {
-	s.mu.Lock()
-	sh := s.orphans[id]
-	delete(s.orphans, id)
-	s.mu.Unlock()
-	if sh == nil {
-		return nil
-	}
-	return sh.drop()
-}
-
-// SetOrphanAside takes a shard that was not ensured out of the store. One that has records is kept under another
-// name, for whoever misses it; others are deleted. It blocks.
-func (s *Store) SetOrphanAside(id model.ShardID) error {
-	s.mu.Lock()
-	sh := s.orphans[id]
-	delete(s.orphans, id)
-	s.mu.Unlock()
-	if sh == nil {
-		return nil
-	}
-	return sh.leaveStore(sh.quarantine.Load() != nil || sh.logEnd.Load() > sh.logStart.Load())
-}
-
-// DropShard deletes a shard: it fails what waits, and its directory is renamed at once and removed after
-// FileDeleteDelay. Readers that hold a Span keep their bytes. A shard that is not there is no error. It blocks.
-func (s *Store) DropShard(id model.ShardID) error {
-	s.mu.Lock()
-	sh := s.shards[id]
-	delete(s.shards, id)
-	s.mu.Unlock()
-	if sh == nil {
-		return s.RemoveOrphan(id)
-	}
-	return sh.drop()
-}
-
 // all lists every shard, ensured or not.
 func (s *Store) all() []*Shard {
 	s.mu.RLock()

@@ -105,7 +105,7 @@ func followTopics(t *testing.T, store *engine.Store, d cluster.Delta) {
 	for _, change := range d.Topics {
 		for p := range partitionsOf(change.Old) {
 			if change.New == nil {
-				if err := store.DropShard(model.ShardID{Topic: change.Old.ID, Partition: int32(p)}); err != nil {
+				if err := store.DropShards(model.ShardID{Topic: change.Old.ID, Partition: int32(p)}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -139,11 +139,11 @@ func (at *directory) look(segmentBytes int64) {
 }
 
 // drop deletes a shard wherever it is.
-func (d *directories) drop(id model.ShardID) error {
+func (d *directories) drop(ids []model.ShardID) error {
 	var errs []error
 	for range len(d.list) { // it may come to the one before while the one after is asked
 		for _, at := range d.list {
-			errs = append(errs, at.store.DropShard(id))
+			errs = append(errs, at.store.DropShards(ids...))
 		}
 	}
 	return errors.Join(errs...)

@@ -146,10 +146,8 @@ func (k *shardKeeper) dropAll() {
 		if made {
 			k.store.syncRecords(k.log)
 		}
-		for _, id := range ids {
-			if err := k.store.drop(id); err != nil {
-				k.log.Error("shard not deleted; the next start does it", "shard", id.String(), "err", err)
-			}
+		if err := k.store.drop(ids); err != nil {
+			k.log.Error("shards not deleted; the next start does it", "err", err)
 		}
 	}
 }
@@ -165,11 +163,9 @@ func (k *shardKeeper) close() {
 func (k *shardKeeper) removeOrphans() error {
 	orphans := 0
 	for _, at := range k.store.list {
-		for _, id := range at.store.Orphans() {
-			if err := at.store.SetOrphanAside(id); err != nil {
-				return fmt.Errorf("set shard %s of a deleted topic aside: %w", id, err)
-			}
-			orphans++
+		orphans += len(at.store.Orphans())
+		if err := at.store.SetOrphansAside(); err != nil {
+			return fmt.Errorf("set shards of deleted topics aside: %w", err)
 		}
 	}
 	if orphans > 0 {
