@@ -43,7 +43,7 @@ type dues struct {
 }
 
 // newCrashMachine starts it all: a producer to each partition, every third without idempotence, a group of each
-// protocol with three members, one whose members come and go, commits by themselves, and topics that come and go.
+// protocol with three members and one that comes and goes, commits by themselves, and topics that come and go.
 func newCrashMachine(t *testing.T, ctx context.Context, b *brokertest.Broker) *crashMachine {
 	const partitions, members = 9, 3
 	m := &crashMachine{t: t, b: b, topic: b.NewTopic(t, partitions, map[string]string{"segment.bytes": "1048576"}), topics: comings{gone: map[string]bool{}}}
@@ -57,23 +57,17 @@ func newCrashMachine(t *testing.T, ctx context.Context, b *brokertest.Broker) *c
 		{name: brokertest.FreshName("modern"), protocol: []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())}}}
 	m.simple = &readers{name: brokertest.FreshName("simple"), committed: make([]atomic.Int64, 1)}
 	for _, g := range m.groups {
-		// Who comes and goes has a group of its own, whose offsets are not held against what was acknowledged.
-		guests := &readers{name: g.name + "-guests", protocol: g.protocol}
-		for _, r := range []*readers{g, guests} {
-			r.committed, r.seen = make([]atomic.Int64, partitions), make([]offsetSet, partitions)
-		}
+		g.committed, g.seen = make([]atomic.Int64, partitions), make([]offsetSet, partitions)
 		for range members {
 			m.others.Go(func() { g.member(t, m.ctx, b, m.topic) })
 		}
-		for range 2 {
-			m.others.Go(func() {
-				for m.ctx.Err() == nil && !m.over.Load() {
-					visit, cancel := context.WithTimeout(m.ctx, rand.N(2*time.Second))
-					guests.member(t, visit, b, m.topic)
-					cancel()
-				}
-			})
-		}
+		m.others.Go(func() {
+			for m.ctx.Err() == nil && !m.over.Load() {
+				visit, cancel := context.WithTimeout(m.ctx, rand.N(2*time.Second))
+				g.member(t, visit, b, m.topic)
+				cancel()
+			}
+		})
 	}
 	m.others.Go(m.commit)
 	m.others.Go(func() { m.topics.run(t, m.ctx, b.Addr) })
