@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"millrace/perf"
 )
 
 // errCleanStopped ends a compaction that is not wanted any more: the store closes, or the shard was dropped,
@@ -144,7 +146,11 @@ func (c *cleaner) clean(p *cleanPlan) error {
 		return err
 	}
 	keys := newKeyMap(c.store.upkeep.Load().CleanMemoryBytes)
-	end, err := c.fill(keys, p)
+	end := p.from
+	err := perf.Aside(func() (err error) {
+		end, err = c.fill(keys, p)
+		return err
+	})
 	if err != nil {
 		return err
 	}

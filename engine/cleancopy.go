@@ -2,6 +2,7 @@ package engine
 
 import (
 	"millrace/engine/model"
+	"millrace/perf"
 )
 
 // cleanPass is the compaction of one group of segments: which records stay, and what is written.
@@ -22,31 +23,8 @@ type cleanPass struct {
 func (c *cleaner) cleanGroup(p *cleanPlan, keys *keyMap, group *cleanGroup, end int64) (earliest int64, err error) {
 	pass := &cleanPass{cleaner: c, plan: p, keys: keys, group: group, end: end}
 	defer c.output.abandon()
-	if len(group.segments) > 1 {
-		if err := pass.begin(); err != nil {
-			return 0, err
-		}
-	}
-	final := len(group.segments) - 1
-	for final > 0 && group.segments[final].empty() {
-		final--
-	}
-	for i, s := range group.segments {
-		if err := c.reader.open(s); err != nil {
-			return 0, err
-		}
-		for c.reader.more() {
-			position := c.reader.position
-			var h model.AppendHeader
-			b, err := c.reader.read(&h)
-			if err == nil {
-				last := i == final && !c.reader.more()
-				err = pass.append(&h, b, position, last)
-			}
-			if err != nil {
-				return 0, err
-			}
-		}
+	if err := perf.Aside(pass.run); err != nil {
+		return 0, err
 	}
 	if pass.writing {
 		if err := c.replace(pass); err != nil {
@@ -55,6 +33,38 @@ func (c *cleaner) cleanGroup(p *cleanPlan, keys *keyMap, group *cleanGroup, end 
 		c.store.metrics.CleanedRecords.Add(pass.removed)
 	}
 	return pass.earliest, nil
+}
+
+// run reads the group and writes what stays.
+func (p *cleanPass) run() error {
+	group := p.group
+	if len(group.segments) > 1 {
+		if err := p.begin(); err != nil {
+			return err
+		}
+	}
+	final := len(group.segments) - 1
+	for final > 0 && group.segments[final].empty() {
+		final--
+	}
+	for i, s := range group.segments {
+		if err := p.reader.open(s); err != nil {
+			return err
+		}
+		for p.reader.more() {
+			position := p.reader.position
+			var h model.AppendHeader
+			b, err := p.reader.read(&h)
+			if err == nil {
+				last := i == final && !p.reader.more()
+				err = p.append(&h, b, position, last)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // begin opens the output.
