@@ -15,21 +15,21 @@ import (
 
 // BenchmarkFloor tells what this host's kernel takes for the input and output of a broker when nothing is done between:
 // a server that is one thread on the first processor and a client on the second, blocking calls, one connection. It is
-// the limit of what a broker could reach here in the minute of the run: the like of P1, L1 and F1. Where it is checked,
+// the limit of what a broker could reach here in the minute of the run: the like of P1, P7, L1 and F1. Where it is checked,
 // the thread does what a broker with a format of its own cannot leave out, with nothing decided on the way: it checks
 // what came, copies it once, and makes the checksum of what goes.
 func BenchmarkFloor(b *testing.B) {
-	b.Run("produce/bare", func(b *testing.B) { floorProduce(b, false) })
-	b.Run("produce/checked", func(b *testing.B) { floorProduce(b, true) })
+	b.Run("produce/bare", func(b *testing.B) { floorProduce(b, 100<<10, false, false) })
+	b.Run("produce/checked", func(b *testing.B) { floorProduce(b, 100<<10, true, false) })
+	b.Run("produce/synced", func(b *testing.B) { floorProduce(b, 10<<10, false, true) })
 	b.Run("fetch/read", func(b *testing.B) { floorFetch(b, false, false) })
 	b.Run("fetch/checked", func(b *testing.B) { floorFetch(b, false, true) })
 	b.Run("fetch/sendfile", func(b *testing.B) { floorFetch(b, true, false) })
 	b.Run("latency", floorLatency)
 }
 
-// floorProduce takes P1's requests, as many a time as its window has, and writes them to a file.
-func floorProduce(b *testing.B, checked bool) {
-	const frame = 100 << 10
+// floorProduce takes requests of P1 or P7, as many a time as their window has, and writes them to a file.
+func floorProduce(b *testing.B, frame int64, checked, synced bool) {
 	b.SetBytes(frame)
 	total := int64(b.N) * frame
 	f := warmFile(b, total)
@@ -37,12 +37,17 @@ func floorProduce(b *testing.B, checked bool) {
 		buf, stored := make([]byte, 4*frame), make([]byte, frame)
 		for done := int64(0); done < total; {
 			n := receive(b, conn, buf[:min(4*frame, total-done)])
-			for i := 0; checked && i < n; i += frame {
-				_ = perf.CRC32C(buf[i : i+frame])
-				copy(stored, buf[i:i+frame])
-				_ = perf.CRC32C(stored)
+			for request := range slices.Chunk(buf[:n], int(frame)) {
+				if checked {
+					_ = perf.CRC32C(request)
+					copy(stored, request)
+					_ = perf.CRC32C(stored)
+				}
 			}
 			must(b, n, func() (int, error) { return unix.Pwrite(f, buf[:n], done) })
+			if synced {
+				must(b, 0, func() (int, error) { return 0, unix.Fdatasync(f) })
+			}
 			done += int64(n)
 			must(b, 64, func() (int, error) { return unix.Write(conn, buf[:64]) })
 		}
@@ -57,6 +62,7 @@ func floorProduce(b *testing.B, checked bool) {
 			left -= int64(n)
 		}
 	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 	reportUsed(b, used, total)
 }
 

@@ -79,8 +79,10 @@ func (d *device) comeBack() {
 }
 
 // TestDevicePowerCuts runs what TestCrashes does on ext4 and XFS, with every record synced before it is
-// acknowledged, and takes the file system away instead, from under the running broker or after it was killed: what was
-// not synced is lost, which a file of the test's own proves, and nothing else is. It needs the right to mount.
+// acknowledged, and takes the file system away instead, from under the broker in the midst of its writes or after it was
+// killed: what was not synced is lost, which a file of the test's own proves, and nothing else is. It needs the right to
+// mount. The broker is frozen before: an fsync that is under way while ext4 gives its journal up may succeed and keep nothing,
+// and an answer that follows is one that nobody gets who sits on the same power.
 func TestDevicePowerCuts(t *testing.T) {
 	if brokertest.Outside() != "" {
 		t.Skip("needs a file system of its own")
@@ -103,16 +105,16 @@ func TestDevicePowerCuts(t *testing.T) {
 				m.goOn()
 				if round%2 == 1 {
 					b.Kill(t)
+				} else {
+					m.freeze()
 				}
 				content := bytes.Repeat(fmt.Appendf(nil, "lost %d ", round), 1<<17)
 				if err := os.WriteFile(unsynced, content, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				// Of ext4 an fsync may succeed that is under way while its journal is given up, and nothing be there of
-				// what it was for: what is acknowledged from now on nobody would see who sits on the same power.
-				due := m.due()
 				d.cut()
 				b.Kill(t)
+				due := m.due()
 				d.comeBack()
 				if got, _ := os.ReadFile(unsynced); bytes.Equal(got, content) {
 					t.Error("what was not synced is there: this cut proves nothing")

@@ -1,11 +1,14 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -153,6 +156,26 @@ func (m *crashMachine) signal(s syscall.Signal) {
 	if err := syscall.Kill(m.b.Pid, s); err != nil {
 		m.t.Error(err)
 	}
+}
+
+// freeze stops the broker's threads; what the kernel does for them goes on.
+func (m *crashMachine) freeze() {
+	m.t.Helper()
+	m.signal(syscall.SIGSTOP)
+	brokertest.Eventually(m.t, "threads stand still", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.b.Pid))
+		for _, thread := range threads {
+			var raw []byte
+			if raw, err = os.ReadFile(thread); err != nil {
+				break
+			}
+			// Behind the name in brackets; D waits in the kernel, and stops before it gets back.
+			if at := bytes.LastIndexByte(raw, ')'); !strings.Contains("TD", string(raw[at+2:at+3])) {
+				return false
+			}
+		}
+		return err == nil
+	})
 }
 
 // end ends the broker in the round's way.

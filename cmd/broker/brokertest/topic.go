@@ -59,12 +59,18 @@ func (b *Broker) CreateTopic(t testing.TB, name string, partitions int32, config
 // Eventually polls until cond holds and fails the test when it does not within Patience.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(Patience)
+	EventuallyWithin(t, Patience, what, cond)
+}
+
+// EventuallyWithin is Eventually with another patience.
+func EventuallyWithin(t testing.TB, patience time.Duration, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !cond() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", Patience, what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 		<-tick.C
 	}
