@@ -285,6 +285,7 @@ func (c *comparison) warmUp(ctx context.Context, p *peer.Process) error {
 	for _, id := range []string{"P1", "P3", "F1"} {
 		o := c.options(id, p)
 		o.Scale, o.Histograms = 0, false
+		o.BrokerPID = 0 // nothing is measured, so no memory need be held for it
 		o.Given = []string{"duration", "warmup"}
 		o.Settings = bench.Settings{Duration: each}
 		switch id {
